@@ -1,12 +1,12 @@
-"""What `server.run()` says to a person: where it serves, that it waits for a client, and each request.
+"""What `server.run()` tells a person: where it serves, that it waits for a client, and each request.
 
     server.run()              stdin is a terminal: what it waits for, and how to try it
     server.run("http")        stderr is a terminal: the URL
     server.run("http", log=True)      a line for each request, wherever stderr is
 
-All of it goes to stderr. Without a terminal nothing is said that was not asked for.
+All of it goes to stderr. Without a terminal nothing is printed, except with `log=True`.
 
-Threads     each request is told of by the thread that served it.
+Threads     the line of a request is printed by the thread that served it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from mcp_ref.runtime.untrusted_text import one_line
 __all__ = ["RequestLog", "say_serving", "say_waiting"]
 
 MAX_PATH_CHARACTERS = 200
+"""The longest path, or name of a method, in the line of a request."""
 
 
 def say_waiting(name: str) -> None:
-    """A server on stdin and stdout was started by hand, it seems: say what it waits for."""
+    """If stdin is a terminal, a person has probably started the server by hand: say what it waits for."""
     if _is_terminal(sys.stdin):
         _say(f"{name} waits for a client, which starts it by itself and talks to it in JSON.")
         _say(f"To try it, end it (Ctrl-D), and then: {_how_to_try()}")
 
 
 def say_serving(url: str) -> None:
-    """Say where a server is, if a person may want to know."""
+    """Say where a server is, if stderr is a terminal."""
     if _is_terminal(sys.stderr):
         _say(f"serving at {url}; Ctrl-C ends it")
 
@@ -51,7 +52,7 @@ def _say(text: str) -> None:
 
 
 def _how_to_try() -> str:
-    """The command that starts this very program as a server, and a shell for it."""
+    """The `mcp-ref shell` command that starts this same program as its server."""
     script = sys.argv[0]
     if script.endswith(".py") and len(sys.argv) == 1 and Path(script).is_file():
         return f"mcp-ref shell {shlex.quote(script)}"
@@ -59,11 +60,13 @@ def _how_to_try() -> str:
 
 
 class RequestLog:
-    """A WSGI application, around another one: a line for each request, when it is over.
+    """WSGI middleware that prints a line for each request, when the application has returned its body.
 
         19:45:01 127.0.0.1 POST /mcp tools/call 200 12 ms
 
-    The method of the message is what the client repeats of it in its headers, which it does in 2026-07-28.
+    That is after the handler of a call has run, but at the beginning of a stream that goes on, such as the
+    response to a GET. The method of the message is read from the header `Mcp-Method`, which clients send in
+    2026-07-28; else it is "-".
     """
 
     def __init__(self, app: Callable[..., Iterable[bytes]]) -> None:

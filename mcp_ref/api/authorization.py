@@ -1,16 +1,17 @@
-"""On whose behalf a client asks: `connect(url, auth=...)` (pages: basic/authorization).
+"""Access tokens for a client's requests over HTTP: `connect(url, auth=...)` (pages: basic/authorization).
 
-    connect(url, auth="token")                a token that is known
-    connect(url, auth=lambda: read_token())   a function that returns one, for each request
-    connect(url, auth=OAuth())                all by itself: a browser opens where the server wants to know
+    connect(url, auth="token")                a token that the application has
+    connect(url, auth=lambda: read_token())   a function that returns one, called for each request
+    connect(url, auth=OAuth())                gets tokens by itself: if the server wants one, a browser opens
     connect(url, auth=OAuth(client_id="...", client_secret="...", grant=ClientCredentials()))
                                               no person is asked (extensions)
 
-`OAuth` says how; what it makes of one URL is an `OAuthClient` (api/oauth_client), which does what the server
-asks for.
+An `OAuth` holds the options. For each URL it makes an `OAuthClient` (api/oauth_client), which gets the tokens
+that the server asks for.
 
-Revisions   2025-03-26 and later; what only one of them has is done wherever a server needs it.
-Errors      AuthorizationError, where no token is to be had. Nothing here shows a token.
+Revisions   2025-03-26 and later. Which rules apply depends on the server's metadata, not on the revision
+            that was agreed on.
+Errors      AuthorizationError, if no token can be got. No error, log message or `repr` shows a token.
 Threads     any: requests on many threads share one authorizer.
 """
 
@@ -55,43 +56,45 @@ __all__ = [
 class OAuth:
     """How a client gets its access tokens.
 
-    Raises TypeError or ValueError for an option that cannot be, by its name.
+    Raises TypeError or ValueError for an invalid option, and names it.
     """
 
     client_name: str = "mcp_ref"
-    """What a person is shown of this client, where it registers by itself."""
+    """The name of this client that a person is shown, if the client registers dynamically."""
     client_id: str | None = None
     """The id of a client that is registered already."""
     client_secret: str | None = field(default=None, repr=False)
-    """What goes with it."""
+    """The secret that belongs to `client_id`."""
     issuer: str | None = None
-    """The authorization server that the id is of; without it, the first one that is found."""
+    """The authorization server to use, the one that knows `client_id`; None: the first that is found."""
     client_metadata_url: str | None = None
-    """The https URL of a document that describes this client: its id, where servers take that."""
+    """The https URL of a document that describes this client; it is the client's id, where servers support
+    that."""
     scopes: Sequence[str] | str | None = None
-    """What to ask for; None: what the server says that is needed."""
+    """The scopes to ask for; None: those that the server says are needed."""
     auth_method: str | None = None
-    """How the client shows that the id is its own, where that is not to be found out."""
+    """How the client authenticates at the token endpoint; None: chosen by the server's metadata."""
     private_key: str | Mapping[str, Any] | None = field(default=None, repr=False)
-    """PEM or JWK: for `private_key_jwt`."""
+    """PEM or JWK, for the method `private_key_jwt`."""
     signing_algorithm: str = "ES256"
-    """Of the private key, and of the key for DPoP."""
+    """The JWS algorithm of the private key, and of the key for DPoP."""
     user_agent: UserAgent | Callable[[str], str] = field(default_factory=Browser)
-    """What leads a person to the authorization server (api/user_agents)."""
+    """How a person is sent to the authorization server (api/user_agents)."""
     store: TokenStore = field(default_factory=MemoryTokens)
     """Where tokens and registrations are kept (api/token_stores)."""
     grant: Grant | None = None
-    """How tokens are had without a person (extensions)."""
+    """A grant that gets tokens without a person (extensions)."""
     dpop: bool = False
     """Whether tokens are bound to a key of this client (extensions/dpop)."""
     offline_access: bool = True
-    """Whether refresh tokens are asked for, where the authorization server knows that."""
+    """Whether to ask for refresh tokens, if the authorization server supports that scope."""
     allow_http: bool = False
-    """Whether http will do, to other machines than this. Anybody on the way reads the tokens."""
+    """Whether http is allowed to other machines, too. Anyone on the way can then read the tokens."""
     allow_private: bool = False
-    """Whether servers may name authorization servers on private addresses, though they have a public one."""
+    """Whether an MCP server on a public address may name authorization servers on private or loopback
+    addresses."""
     timeout: float = 300.0
-    """Seconds for a person to decide."""
+    """Seconds that a person has to decide."""
 
     def __post_init__(self) -> None:
         check_text(client_name=self.client_name, signing_algorithm=self.signing_algorithm)
@@ -110,7 +113,7 @@ class OAuth:
             raise TypeError(f"grant is a Grant of an extension, not {self.grant!r:.60}")
 
     def authorizer(self, url: str, session: requests.Session | None = None) -> OAuthClient:
-        """What authorizes the requests to a URL."""
+        """The authorizer for the requests to one URL."""
         return OAuthClient(self, url, session)
 
     def _check_client(self) -> None:
@@ -134,11 +137,11 @@ def _scopes(given: Sequence[str] | str) -> tuple[str, ...]:
 
 
 Auth: TypeAlias = OAuth | OAuthClient | str | Callable[[], str]
-"""An OAuthClient is what `OAuth.authorizer(url)` makes, for the same URL."""
+"""The types of `auth=`. An OAuthClient must have been made for the same URL, by `OAuth.authorizer(url)`."""
 
 
 def authorizer_of(auth: Any, url: str, session: requests.Session | None = None) -> Authorizer:
-    """What authorizes the requests to a URL. Raises TypeError, ValueError."""
+    """The authorizer that `auth` stands for, for requests to a URL. Raises TypeError, ValueError."""
     if isinstance(auth, OAuthClient):
         return auth
     if not isinstance(auth, OAuth | str) and not callable(auth):
@@ -153,10 +156,10 @@ def authorizer_of(auth: Any, url: str, session: requests.Session | None = None) 
 
 
 class BearerToken:
-    """The authorizer of a token that the application has."""
+    """The authorizer for a token that the application has, or that its function returns."""
 
     def __init__(self, token: str | Callable[[], str]) -> None:
-        """Raises ValueError for what cannot be a token."""
+        """Raises ValueError for a text that cannot be a token."""
         self._token = token
         if isinstance(token, str):
             _header(token)
@@ -165,24 +168,24 @@ class BearerToken:
         return "BearerToken(...)"
 
     def headers(self, method: str, url: str) -> dict[str, str]:
-        """The token. Raises TypeError, ValueError where the function returns none."""
+        """The Authorization header. Raises TypeError, ValueError if the function returns no valid token."""
         return _header(self._token if isinstance(self._token, str) else self._token())
 
     def refused(self, refusal: Refusal, deadline: Deadline) -> bool:
-        """Once more, if there is another token by now."""
+        """Send again after a 401 if the function now returns another token."""
         if refusal.status != 401 or isinstance(self._token, str):
             return False
         return self.headers("", "") != refusal.sent
 
     def accepted(self, nonce: str | None) -> None:
-        """No proof goes with the token that could have a nonce in it."""
+        """Do nothing: only a DPoP proof could carry the nonce, and none is sent with this token."""
 
     def stop(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: no thread waits in this authorizer."""
 
 
 def _header(token: Any) -> dict[str, str]:
-    """Raises TypeError, ValueError, which do not show it."""
+    """The Authorization header with a token. Raises TypeError, ValueError, which do not show the token."""
     if not isinstance(token, str):
         raise TypeError(f"a token is a string, not {type(token).__name__}")
     return authorization_header(token)

@@ -1,5 +1,4 @@
-"""The callbacks with which an application answers its servers' questions, and how they are run (page:
-client/index).
+"""The callbacks that answer a server's questions, and how they are run (page: client/index).
 
     connect(target, elicitation=ask, sampling=my_llm, roots=["/home/user/project"])
 
@@ -78,9 +77,8 @@ class Callbacks:
         limit: Limit | None = None,
         seconds: float = FOR_PEOPLE,
     ) -> None:
-        """`roots` is a list as client/roots takes it, or a function that returns one.
-
-        `seconds` is the time limit of a callback; `limit` bounds how often, and how many at once, are run.
+        """`roots` is a list as client/roots takes it, or a function that returns one. A callback may take
+        `seconds`; `limit` bounds how often callbacks are run, and how many at once.
         """
         check_callable(elicitation=elicitation, sampling=sampling, sampling_review=sampling_review)
         if sampling is None and (sampling_tools or sampling_context or sampling_review is not None):

@@ -21,8 +21,8 @@ The parts of a client, such as its connection and its list of known tools, are a
 
 Revisions   all; `connect(revision=...)` insists on one. See
             basic/transports/stdio/backward_compatibility for how the client finds out what a server speaks.
-Threads     mcp_ref reader     on a pipe: reads, delivers answers, answers `ping` (api/pipe_transport). Over
-                               HTTP a thread that asks reads its own answer
+Threads     mcp_ref reader     on a pipe, and for HTTP+SSE: reads, delivers answers, answers `ping`
+                               (api/pipe_transport). Over Streamable HTTP a caller reads its own answer
             mcp_ref worker N   runs the handlers for requests of a legacy server (api/answering), and
                                prepares the later rounds of futures (api/results)
             one more worker    runs, one after another, on_log, on_notification and, of futures, callbacks

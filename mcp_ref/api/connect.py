@@ -58,7 +58,8 @@ connects: `connect_all` sets this on the threads that connect (api/hosts)."""
 
 class NoMore(TypedDict):
     """Tells a type checker that there are no other keywords. At run time `check_keywords` raises for each,
-    with the line to write instead."""
+    with the line to write instead.
+    """
 
 
 def connect(
@@ -191,7 +192,8 @@ def _callbacks(
 
 def _principal(options: ClientOptions) -> Hashable:
     """The principal for private results in a shared cache; by default an object that no other client has, so
-    that no other client gets them."""
+    that no other client gets them.
+    """
     return object() if options.principal is None else options.principal
 
 

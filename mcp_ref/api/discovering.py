@@ -1,13 +1,14 @@
 """The requests of discovery: which authorization server an MCP server has (page:
 basic/authorization/authorization-server-discovery).
 
-What is asked, and what an answer is worth, is in basic/authorization/authorization_server_discovery. Here the
-documents are fetched, within bounds (runtime/http_client/fetching): from public addresses; from others only
-where the MCP server is at such an address itself, or where options say so.
+Which documents to ask for, and when to believe them, is in
+basic/authorization/authorization_server_discovery. Here the documents are fetched, within bounds
+(runtime/http_client/fetching): from public addresses; from others only if the MCP server itself has an
+address of the same kind, or if options allow it.
 
-Revisions   2025-03-26 and later, whichever is spoken.
+Revisions   2025-03-26 and later, independent of the revision that was agreed on.
 Errors      AuthorizationError.
-Threads     one at a time; `stop` is for any.
+Threads     one at a time; `stop` may be called by any.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ _log = logger("mcp_ref.authorization")
 
 @dataclass(frozen=True)
 class Found:
-    """What discovery found out of one MCP server."""
+    """What discovery found for one MCP server: its resource metadata, its authorization server's issuer
+    and metadata.
+    """
 
     resource: ProtectedResource
     issuer: str
@@ -51,30 +54,32 @@ class Found:
 
     @property
     def names(self) -> tuple[str, str]:
-        """What tokens are of, and for."""
+        """The issuer of the tokens, and the resource that they are for."""
         return self.issuer, self.resource.resource
 
     def error(self, fault: str, code: str | None = None) -> AuthorizationError:
-        """An error of a step, with the authorization server."""
+        """An AuthorizationError that names the authorization server."""
         said = f"authorization at {one_line(self.issuer)}: {fault}"
         return AuthorizationError(said, error=code, issuer=self.issuer)
 
 
 class Discovery:
-    """What fetches documents for one MCP server."""
+    """Fetches the documents of discovery, and sends the forms of later steps, for one MCP server."""
 
     def __init__(self, oauth: OAuth, url: str, session: requests.Session | None = None) -> None:
-        """Of a session, its certificates and proxies count."""
+        """Of `session`, only the certificates and proxies are used."""
         self._oauth, self._url, self._session = oauth, url, session
-        self._is_for_address = False  # why the last fetch failed
+        self._is_for_address = False  # whether the last fetch failed because of the server's address
         self._is_stopped = False
         self.place = canonical_uri(url).partition("?")[0]
         self.fetcher = self._fetcher(None)
-        # Where the application has named a server, it may be at any address.
+        # For a server that the application itself has named: it may be at any address.
         self._named = Fetcher(allowed=tuple(Reach), allow_http=oauth.allow_http, session=session)
 
     def _fetcher(self, peer: str | None) -> Fetcher:
-        """What asks no other addresses than a server at this one may name.
+        """A Fetcher for the addresses that an MCP server at the address `peer` may name.
+
+        Public ones always; others of the kind of `peer`, or with `allow_private`.
 
         # spec: docs/security_best_practices/ssrf-considered
         # spec: docs/security_best_practices/block-private-ranges
@@ -86,15 +91,15 @@ class Discovery:
         return Fetcher(allowed=allowed, allow_http=self._oauth.allow_http, session=self._session)
 
     def stop(self) -> None:
-        """Fetch nothing any more. Any thread."""
+        """End the fetch under way, and let no other begin. May be called by any thread."""
         self._is_stopped = True  # before the line that follows: `find` replaces the fetcher
         self.fetcher.stop()
         self._named.stop()
 
     def find(self, challenge: Challenge | None, peer: str | None, last: str | None) -> Found:
-        """Which authorization server there is for the MCP server, and what it can do.
+        """Find the authorization server of the MCP server, and fetch its metadata.
 
-        `peer` is the address of the MCP server, `last` the authorization server of before.
+        `peer` is the IP address of the MCP server, `last` the issuer that the discovery before this found.
         # spec: basic/authorization/index/discovery-requirements-followed
         """
         allow_http, named = self._oauth.allow_http, self._oauth.issuer
@@ -116,7 +121,7 @@ class Discovery:
         return Found(resource, issuer, metadata)
 
     def _server(self, issuers: list[str]) -> tuple[str, dict[str, Any]]:
-        """The first authorization server at an address that may be asked. Raises AuthorizationError."""
+        """The first issuer whose address may be asked, and its metadata. Raises AuthorizationError."""
         problems: list[AuthorizationError] = []
         for issuer in dict.fromkeys(issuers):
             self._is_for_address = False
@@ -130,7 +135,7 @@ class Discovery:
         raise problems[0]
 
     def get(self, url: str) -> dict[str, Any] | None:
-        """The JSON object at a URL; None where there is no such thing.
+        """The JSON object at a URL; None for a status other than 200, or a body that is not a JSON object.
 
         # spec: basic/authorization/index/metadata-version-header
         """
@@ -144,15 +149,15 @@ class Discovery:
             return None
 
     def post(self, url: str, form: Mapping[str, str] | bytes, headers: Mapping[str, str]) -> Fetched:
-        """The answer to a form, or to a body."""
+        """POST a form, or a body of bytes, and return the response. Raises AuthorizationError."""
         return self.fetch(lambda: self.fetcher.post(url, form, headers))
 
     def post_to_named(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Fetched:
-        """The answer to a form of a server that the application itself has named, and no other server."""
+        """POST a form to a server that the application itself has named: its address may be of any kind."""
         return self.fetch(lambda: self._named.post(url, form, headers))
 
     def fetch(self, step: Callable[[], Fetched]) -> Fetched:
-        """One step. Raises AuthorizationError in place of FetchError."""
+        """Call `step`, which fetches. Raises AuthorizationError instead of FetchError."""
         try:
             return step()
         except FetchError as problem:

@@ -54,8 +54,9 @@ class EventThread:
                 self._tell_dropped()
 
     def _drop(self, size: int) -> None:
-        """Count a dropped call. The log gets one line when dropping begins, and one when it is over
-        (`_tell_dropped`): a server that floods the client must not flood the log."""
+        """Count a dropped call. The log has one line when dropping begins, and one when it is over: a server
+        that floods the client must not flood the log.
+        """
         with self._dropping:
             self._dropped += 1
             self._dropped_bytes += size
@@ -87,8 +88,5 @@ class EventThread:
             done.wait(seconds)
 
     def close(self, wait: float, *, drop: bool = True) -> None:
-        """Take no more calls, and wait up to `wait` seconds for those in the queue.
-
-        With `drop` the queue is emptied, and the wait is for the callback that is running.
-        """
+        """Wait up to `wait` seconds for the calls in the queue; with `drop`, only for the one that runs."""
         self._worker.close(wait, drop=drop)

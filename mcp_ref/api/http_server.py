@@ -1,16 +1,16 @@
 """`server.run("http")`: the MCP endpoint on a socket of its own (page: basic/transports/streamable-http).
 
-The WSGI application (basic/transports/streamable_http) under the embedded server
-(runtime/http_server/server), until a signal ends it. Other WSGI servers take the application as it is: see
-the page on deployment.
+Runs the WSGI application (basic/transports/streamable_http) on the embedded server
+(runtime/http_server/server) until a signal ends it. Other WSGI servers run the same application: see the
+page on deployment.
 
 Revisions   all.
 Threads     the thread that calls `serve` accepts connections; each connection has a thread of its own.
 
 Shutdown    SIGINT or SIGTERM: 1 no more connections  2 the application ends its streams, and gives calls
-            `grace` seconds (`Application.close`)  3 what is left of connections is closed. A second signal
-            does not wait for calls. What the lifespan does at its end is interrupted by no signal for
-            `grace` and IN_PEACE seconds after the first one.
+            `grace` seconds (`Application.close`)  3 the remaining connections are closed. After a second
+            signal, step 2 waits no longer for calls. No signal interrupts the end of the lifespan until
+            `grace` + IN_PEACE seconds after the first signal; then the next one raises KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def serve(
     log: bool = False,
     **more: Unpack[AppOptions],
 ) -> None:
-    """Serve until a signal; `on_ready(url)` is called when connections are taken, instead of saying so on a
-    terminal. `log` has a line for each request on stderr. The rest: `wsgi_app`.
+    """Serve until a signal. When connections are accepted, `on_ready(url)` is called; without it, the URL is
+    printed on a terminal. `grace` is how many seconds calls get to finish after the signal. `log` prints a
+    line for each request on stderr. The other keywords are those of `Server.wsgi_app`.
     """
     check_bool(log=log)
     check_text(host=host, path=path)
@@ -70,7 +71,7 @@ def serve(
     signals = _Signals(http, app, grace + IN_PEACE)
     with Handled(signals.hear, (signal.SIGTERM, signal.SIGINT)):
         try:
-            app.start()  # a lifespan that fails says so now, not to the first client
+            app.start()  # enter the lifespan: if that fails, it fails here, and not at the first request
             signals.serves = True
             _log.info("serving at %s", url)
             (on_ready or at_terminal.say_serving)(url)
@@ -84,16 +85,20 @@ def serve(
 
 
 class _Signals:
-    """SIGTERM ends the service as Ctrl-C does; a second one makes it hurry, and interrupts nothing."""
+    """Handles SIGTERM and SIGINT alike: the first one ends the service, a second one makes it hurry.
+
+    Neither interrupts what is running, except before the lifespan was entered, and more than `patience`
+    seconds after the end has begun: then KeyboardInterrupt is raised.
+    """
 
     def __init__(self, http: HttpServer, app: Application, patience: float) -> None:
         self._http, self._app, self._patience = http, app, patience
         self.serves = False
-        """Whether the lifespan was entered; before that a signal interrupts it."""
+        """Whether the lifespan was entered. Before that, the first signal raises KeyboardInterrupt."""
         self._since: float | None = None
 
     def ends(self) -> None:
-        """The end has begun, with a signal or without."""
+        """Note the time at which the end began, with a signal or without."""
         if self._since is None:
             self._since = time.monotonic()
 

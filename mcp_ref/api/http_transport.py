@@ -1,8 +1,8 @@
 """The line to a server behind a URL: how it is opened and closed (page: basic/transports/streamable-http).
 
 Unlike a pipe (api/pipe_transport) it does not end with its server: each request is an exchange of its own,
-and one that fails says nothing of the next. A server of 2024-11-05 is different: its event stream is such a
-pipe.
+and the next one may succeed if one fails. A server of 2024-11-05 is different: when its event stream ends,
+the connection has ended, as with a pipe.
 
 Revisions   all.
 Threads     `open` runs on the thread that called `connect`, `close` on any.
@@ -31,13 +31,13 @@ __all__ = ["HttpLine"]
 
 
 class HttpLine:
-    """All that a client says to one URL."""
+    """The line of a client to one URL: the connection that it asks on, and how that is opened and ended."""
 
     opens_again = True
     """Whether `open` may be called again after it failed."""
 
     heard = False
-    """Whether a server that ended itself should be asked once more: not over HTTP."""
+    """Whether `connect` tries a server that ended once more: not over HTTP."""
 
     def __init__(
         self,
@@ -58,12 +58,13 @@ class HttpLine:
         self._exchanges = HttpClient(url, headers=headers, session=session, auth=auth)
         self._exchanges.on_message = on_wire
         self.draft_headers = draft_headers
-        """Whether messages in sessions repeat their body in headers."""
+        """Whether messages in sessions also have the `Mcp-*` headers of an interim draft."""
         self._sender = StreamableHttp(
             client, self._exchanges, limits.max_message_bytes, draft_headers=draft_headers
         )
         self._http = self.connection = self._connection(self._sender)
-        """`connection` is the one to ask on, whether or not it is closed: another, if it is an old server."""
+        """`connection` is the one to ask on, even if it is closed. For a server of 2024-11-05, `_open_old`
+        replaces it; `_http` stays."""
 
     def _connection(self, sender: Sender) -> UrlConnection:
         timeout, max_timeout, _ = self._limits
@@ -71,24 +72,24 @@ class HttpLine:
 
     @property
     def repeats_arguments(self) -> bool:
-        """Whether arguments of tools go into headers as well."""
+        """Whether arguments of tools are repeated in headers: not on the transport of 2024-11-05."""
         return self.connection is self._http
 
     def alive(self) -> Connection:
-        """The connection to ask on: there is only one."""
+        """The connection to ask on: always the same one, as nothing is restarted here."""
         return self.connection
 
     @property
     def session_id(self) -> str | None:
-        """The session that the server has given us, in the legacy era."""
+        """The id of the session, if the server gave one (legacy era)."""
         return self._sender.session.id
 
     def listen(self) -> None:
-        """Hear what belongs to no request."""
+        """Open the GET stream, for messages that belong to no request."""
         self._sender.listen()
 
     def open(self) -> None:
-        """Agree with the server on a revision. Raises if that cannot be."""
+        """Agree with the server on a revision. Raises if that is not possible."""
         try:
             http_era.open_connection(self._client, self._http, self._known_era)
         except http_era.PerhapsOld as found:
@@ -98,7 +99,9 @@ class HttpLine:
                 self.listen()
 
     def _open_old(self, found: http_era.PerhapsOld) -> None:
-        """Perhaps it is a server of 2024-11-05; if not, what it said to initialize is what counts."""
+        """Try the transport of 2024-11-05. If the server does not have that either, raise the error with
+        which it answered initialize.
+        """
         sender = HttpSse(self._client.endpoint, self._exchanges, self._limits.max_message_bytes)
         old = self._connection(sender)
         try:
@@ -111,13 +114,13 @@ class HttpLine:
         self._known_era.store(Era.LEGACY)
 
     def lose(self, reason: str) -> None:
-        """The server does not answer any more: its session counts as lost, and so does all that waits."""
+        """The server does not answer any more: its session is lost, and everything that waits fails."""
         self.connection.end(reason)
-        if self.connection is self._http:  # else the end of its stream does this
+        if self.connection is self._http:  # with 2024-11-05, the end of the event stream calls `lost`
             self._client.endpoint.lost(self.connection)
 
     def close(self) -> None:
-        """End the session and all that waits."""
+        """End the session. Everything that still waits fails."""
         if self.connection is not self._http:
             self.connection.end(CLOSED)
         self._http.end(CLOSED)

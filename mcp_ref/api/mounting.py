@@ -131,7 +131,8 @@ class Mount:
     @contextlib.contextmanager
     def _connected(self) -> Iterator[Client]:
         """The client of the other server: the one that was mounted, or one of our own, which is closed after
-        the block."""
+        the block.
+        """
         if isinstance(self._source, Client):
             yield self._source
             return
@@ -169,7 +170,8 @@ class Mount:
 
     def _begun(self) -> Client:
         """The client, which is connected first if this server serves. Raises what connecting raises, and
-        LocalError without a client."""
+        LocalError without a client.
+        """
         with self._beginning:
             if self._client is None and self._entered is not None:
                 try:
@@ -181,7 +183,8 @@ class Mount:
 
     def _listen(self, client: Client) -> None:
         """Start the thread that listens for changes, if this server serves and there is none: it also ends
-        when the other server is gone, and is then started again."""
+        when the other server is gone, and is then started again.
+        """
         with self._beginning:
             if self._entered is None or (self._ear is not None and self._ear.is_alive()):
                 return

@@ -2,12 +2,12 @@
 
     client.call_tool("plot", {"table": "rain"})     the last line of a cell
 
-Whatever a server sent is shown as text, never as HTML: a notebook runs what it is given. Pictures and sounds
-are in the page itself (`data:`), of the types below alone, which run no script; nothing is fetched, and no
-link can be followed. A picture that is too large, or of another type, is named.
+Text from a server is escaped, never used as HTML, since a notebook runs the scripts in HTML. Pictures and
+sounds are in the page itself (`data:`), and only of the types below, which run no script; nothing is fetched,
+and there are no links. A picture that is too large, or of another type, is replaced by its type and size.
 
 Revisions   all.
-Errors      none: a malformed part of a result is shown as what it is.
+Errors      none: a malformed part of a result is shown as text.
 Threads     plain functions.
 """
 
@@ -26,19 +26,22 @@ from mcp_ref.runtime.untrusted_text import plain
 __all__ = ["as_html"]
 
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Those that every browser shows. SVG is not among them, since it is a document."""
+"""Media types of pictures that are shown: those that every browser shows. Not SVG, which is a document."""
 SOUNDS = frozenset(
     {"audio/wav", "audio/x-wav", "audio/mpeg", "audio/ogg", "audio/mp4", "audio/webm", "audio/flac"}
 )
+"""Media types of sounds that are played."""
 
 MAX_BLOCKS = 100
+"""Content blocks of a result that are shown; the others are left out."""
 MAX_TEXT_CHARACTERS = 100_000
+"""Characters of one text that are shown; the rest becomes "..."."""
 MAX_MEDIA_CHARACTERS = 20 << 20
-"""Of one picture or sound, as Base64."""
+"""Characters of Base64 that one picture or sound may have."""
 
 
 def as_html(result: Json) -> str:
-    """A result as HTML, in which nothing is the server's but escaped text, and the bytes of its pictures."""
+    """A result as HTML. From the server come only escaped text and the bytes of pictures and sounds."""
     return "".join(_parts(result)) or _text(brief(result))
 
 
@@ -52,7 +55,7 @@ def _parts(result: Json) -> Iterator[str]:
 
 
 def _blocks(result: Json) -> Iterator[tuple[Any, Any]]:
-    """The content of a tool's result, of the messages of a prompt and of a resource, each with its role."""
+    """The content blocks of a result (of a tool, a prompt or a resource), each after its role, if any."""
     for block in _list(result.get("content")):
         yield None, block
     for message in _list(result.get("messages")):
@@ -91,7 +94,7 @@ def _resource(contents: Json) -> str:
 
 
 def _media(kind: Any, data: Any) -> str:
-    """A picture or a sound; in words, if it cannot be shown."""
+    """A picture or a sound; if it cannot be shown, its type and size as text."""
     size = len(data) if isinstance(data, str) else 0
     if isinstance(data, str) and size <= MAX_MEDIA_CHARACTERS and isinstance(kind, str):
         try:
@@ -106,13 +109,13 @@ def _media(kind: Any, data: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Text as it is, in lines that fit."""
+    """Text with its own line breaks, and with long lines wrapped."""
     shown = text[:MAX_TEXT_CHARACTERS] + ("..." if len(text) > MAX_TEXT_CHARACTERS else "")
     return f'<pre style="white-space: pre-wrap">{_escaped(shown)}</pre>'
 
 
 def _label(text: Any) -> str:
-    """A line about what comes."""
+    """A line about what follows, such as a role or a URI."""
     return f"<p><i>{_escaped(str(text)[:1000])}</i></p>"
 
 
