@@ -9,8 +9,8 @@
 An `OAuth` holds the options. For each URL it makes an `OAuthClient` (api/oauth_client), which gets the tokens
 that the server asks for.
 
-Revisions   2025-03-26 and later. Which rules apply depends on the server's metadata, not on the revision
-            that was agreed on.
+Revisions   2025-03-26 and later; a rule of only one of them applies wherever a server needs it, whichever
+            revision was agreed on.
 Errors      AuthorizationError, if no token can be got. No error, log message or `repr` shows a token.
 Threads     any: requests on many threads share one authorizer.
 """
@@ -172,7 +172,7 @@ class BearerToken:
         return _header(self._token if isinstance(self._token, str) else self._token())
 
     def refused(self, refusal: Refusal, deadline: Deadline) -> bool:
-        """Send again after a 401 if the function now returns another token."""
+        """Whether to send again: after a 401, if the function now returns another token."""
         if refusal.status != 401 or isinstance(self._token, str):
             return False
         return self.headers("", "") != refusal.sent

@@ -234,7 +234,7 @@ class Context(RequestContext):
     def input_responses(self) -> Json:
         """The answers to an input_required result that the handler itself returned, by its keys.
 
-        Raises InvalidParams for an answer that has not the form of any input response.
+        Raises InvalidParams for an answer that does not have the form of any input response.
         """
         return mrtr.responses(self)
 

@@ -13,7 +13,7 @@ A configuration has the form that other hosts use, as a dict or as a JSON file:
 or is a dict of servers by name. Each server is anything that `connect` takes (api/targets); an entry with
 `"disabled": true` is left out. Relative paths are relative to the current folder of this process.
 
-The servers are started side by side, and one that does not start does not delay the others. No server
+The servers are started side by side, and one that does not start does not prevent the others. No server
 learns of another: each has a client of its own, and only the host knows them all.
 
 Errors      TypeError, ValueError, OSError for a configuration that cannot be read. A server that cannot be
