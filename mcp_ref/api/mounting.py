@@ -182,8 +182,8 @@ class Mount:
         return self.client
 
     def _listen(self, client: Client) -> None:
-        """Start the thread that listens for changes, if this server serves and there is none: it also ends
-        when the other server is gone, and is then started again.
+        """Start the thread that listens for changes, if this server serves and the thread is not running:
+        it also ends when the other server is gone.
         """
         with self._beginning:
             if self._entered is None or (self._ear is not None and self._ear.is_alive()):
@@ -216,7 +216,7 @@ class Mount:
 
     @property
     def client(self) -> Client:
-        """The client of the other server. Raises LocalError while there is none."""
+        """The client of the other server. Raises LocalError while it is not connected."""
         if self._client is None:
             raise LocalError(f"{self._before}* is not connected, since {self._lacking}")
         return self._client
