@@ -1,14 +1,14 @@
-"""What an author says to a server: which tools, resources and prompts there are (page: server/index).
+"""How an author registers tools, resources and prompts, handlers and hooks (page: server/index).
 
     @server.tool                               def add(a: int, b: int) -> int: ...
     @server.resource("config://app")           def config() -> str: ...
     @server.resource("file:///{+path}")        def read(path: str) -> bytes: ...
     @server.prompt                             def review(code: str) -> str: ...
 
-Each becomes an item of a list (server/utilities/pagination) that clients are told of when it changes.
+Each function becomes an item of a list (server/utilities/pagination). Clients are told when a list changes.
 
-Revisions   all; what a revision does not have is left out for its clients.
-Threads     registering may happen on any thread at any time.
+Revisions   all; fields that a revision does not have are left out for its clients.
+Threads     any thread may register, at any time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ResourceOptions(TypedDict, total=False):
-    """What can be said of a resource besides its URI and its function."""
+    """The options of a resource or a template, besides its URI and its function."""
 
     name: str
     title: str
@@ -77,19 +77,28 @@ class ResourceOptions(TypedDict, total=False):
 
 
 class Handlers:
-    """What answers each method, and what else an author hangs in."""
+    """The handler of each method, by revision; and what an author adds around them: hooks, handlers of
+    notifications, mounts.
+    """
 
     def __init__(self, rows: tuple[Method, ...], offers: Iterable[str]) -> None:
         self.tables = {date: methods(rows, date) for date in REVISIONS}
         self.offered: set[str | None] = {None, *offers}
-        """The capabilities behind which there is something, or will be."""
+        """Capabilities that something was registered for, or will be (`ServerOptions.offers`).
+
+        None is among them for the methods that belong to no capability.
+        """
         self.own_methods: set[str] = set()
-        """Methods that a function of the author's answers."""
+        """Methods that the author's own functions answer (`on_request`)."""
         self.by_notification: dict[str, Callable[..., Any]] = {}
         self.hooks: tuple[Hook[Any], ...] = ()
         self.mounts: tuple[Mount, ...] = ()
         self.may_hide = False
-        """Whether code of the author's stands between the lists and the clients."""
+        """Whether a client may see less than the lists have; then errors do not name what there is.
+
+        True with a hook, with a handler of the author's for a method of the specification, and where
+        tools/list has only the tools that a token allows (api/resource_server).
+        """
         self.scoped: str | None = None
         """Something that needs scopes, if there is any: no application may be made without `auth`."""
         self.is_unprotected = False
@@ -110,7 +119,7 @@ class Handlers:
 
 
 class Registry:
-    """The lists of one server, and what its author hangs in besides."""
+    """The part of `Server` that registers: its lists, and the handlers and hooks of its author."""
 
     def __init__(
         self,
@@ -120,7 +129,7 @@ class Registry:
         options: ServerOptions,
         tasks: TaskOptions,
     ) -> None:
-        """`changed("tools")` is called after each change of a list; `rows` are the methods there are."""
+        """`changed("tools")` is called after each change of that list; `rows` has the methods there are."""
 
         def new_list(
             method: str, member: str, key: str, listed: Callable[[Any, str], Json]
@@ -177,9 +186,9 @@ class Registry:
         return _decorator(partial(self.add_tool, **options), function)
 
     def add_tool(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> ToolHandle:
-        """Add a tool, now or while clients are connected; they are told that the list changed.
+        """Add a tool, also while clients are connected: they are told that the list changed.
 
-        The result changes it later (api/tool_handles).
+        The ToolHandle that is returned can change it later (api/tool_handles).
         """
         check_names("Server.add_tool", options, keywords_of(tool_from, "replace"))
         made = tool_from(function, **options)
@@ -191,9 +200,9 @@ class Registry:
         self.tools.remove(name)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Decorator: the function gives the contents of a resource (api/from_function/resource).
+        """Decorator: the function returns the contents of a resource (api/from_function/resource).
 
-        With `{variables}` in the URI it is a template, and they are the function's parameters.
+        A URI with `{variables}` makes it a template; the variables are the parameters of the function.
         """
         check_text(uri=uri)
         check_names("Server.resource", options, keywords_of(resource_from, "replace"))
@@ -221,8 +230,8 @@ class Registry:
         (self.templates if "{" in uri else self.resources).remove(uri)
 
     def add_directory(self, path: str | PathLike[str], **options: Any) -> ResourceSource:
-        """Have the files of a directory as resources (extras/directories), as long as it is there."""
-        # Late, for start-up time: most servers have no directory, and what looks after files is large.
+        """Offer the files of a directory as resources (extras/directories), as long as it exists."""
+        # Imported here for start-up time: most servers have no directory, and the module is large.
         from mcp_ref.extras.directories import Directory
 
         check_names("Server.add_directory", options, keywords_of(Directory.__init__))
@@ -272,8 +281,8 @@ class Registry:
     ) -> Callable[[F], F]:
         """Decorator: `fn(params)` or `fn(params, ctx)` answers a method of your own, with a dict.
 
-        A method of the specification keeps what its page says of the result: tools/call, prompts/get and
-        resources/read may ask the client, and what may be cached carries its hints.
+        A method of the specification keeps what its page says of its results: those of tools/call,
+        prompts/get and resources/read may ask the client, and those that may be cached get their hints.
         """
         check_text(method=method)
         for date in (since, until):
@@ -295,7 +304,7 @@ class Registry:
         return decorate
 
     def on_notification(self, method: str) -> Callable[[F], F]:
-        """Decorator: `fn(params)` hears a notification of the client's."""
+        """Decorator: `fn(params)` is called with each notification of this method that a client sends."""
         check_text(method=method)
 
         def decorate(function: F) -> F:
@@ -308,8 +317,8 @@ class Registry:
     def around(self, hook: Hook[Any]) -> Hook[Any]:
         """Decorator: `fn(ctx, params, proceed)` wraps every request; the first added is outermost.
 
-        It returns `proceed(params)`, or answers itself, or raises a ProtocolError. `ping` and
-        `initialize` do not pass: they belong to the connection.
+        It returns `proceed(params)`, or a result of its own, or raises a ProtocolError. Hooks do not see
+        `ping` and `initialize`: these belong to the connection.
         """
         check_callable(hook=hook)
         self.handlers.hooks = (*self.handlers.hooks, hook)
@@ -319,7 +328,7 @@ class Registry:
     # -- what there is -----------------------------------------------------------------------------
 
     def offers(self, capability: str) -> bool:
-        """Whether there is anything behind a capability, or will be."""
+        """Whether the server has a capability: something was registered for it, or will be."""
         if capability == "completions" and capability not in self.handlers.offered:
             completable: list[Any] = [*self.prompts.values(), *self.templates.values()]
             return any(item.complete for item in completable)
@@ -335,7 +344,7 @@ class Registry:
         return capability in self.handlers.offered
 
     def known(self, names: Iterable[str]) -> str:
-        """The end of an error about an unknown name: what there is, unless a hook may hide some of it."""
+        """The end of an error about an unknown name: the names there are; "" if some may be hidden."""
         if self.handlers.may_hide:
             return ""
         return f"; known: {', '.join(islice(names, MAX_NAMES_KNOWN)) or 'none'}"
@@ -350,11 +359,13 @@ class Registry:
 
 
 MAX_NAMES_KNOWN = 20
-"""Names that an error lists."""
+"""How many names the error about an unknown one lists at most."""
 
 
 def _decorator(add: Callable[..., object], function: Callable[..., Any] | None) -> Any:
-    """`@server.tool` has the function, `@server.tool(name="x")` gets it; it stays what it is."""
+    """Serve both forms: `@server.tool`, where `function` is given, and `@server.tool(name="x")`, where it is
+    None. The function is returned unchanged.
+    """
 
     def decorate(function: F) -> F:
         add(function)
@@ -364,8 +375,8 @@ def _decorator(add: Callable[..., object], function: Callable[..., Any] | None) 
 
 
 def _listed(shape: Any, definition: Any, date: str) -> Json:
-    """A definition without what a revision does not have."""
+    """A definition as the list of a revision has it: without the fields that the revision does not have."""
     listed = pruner(shape, date)(definition)
-    if listed.get("annotations") == {}:  # all that was in them is younger
+    if listed.get("annotations") == {}:  # all its members came with later revisions
         listed = {name: value for name, value in listed.items() if name != "annotations"}
     return listed

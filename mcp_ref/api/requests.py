@@ -1,9 +1,10 @@
-"""How a client asks (page: basic/patterns/index, client's side): any request, and what belongs to asking.
+"""How a client sends any request, and gets its result (page: basic/patterns/index, client's side).
 
-    request   check, cache, send, wait; answer what the server asks first; check the result, keep it
-    submit    the same with a future; results are not kept
+    request   check the params, look in the cache, send, wait; answer what the server asks before it goes on;
+              check the result, cache it
+    submit    the same with a future, and without the cache
 
-Every other method of a client that asks something (api/client) goes through one of the two.
+Every other method of a client that sends a request (api/client) goes through one of the two.
 
 Revisions   all.
 Threads     the caller's own: it waits for its answer, runs its on_progress, and waits for the
@@ -69,6 +70,7 @@ __all__ = ["AnyLine", "Asker", "asked_for"]
 _log = logger("mcp_ref.client")
 
 BEFORE: dict[str, Callable[[Asker, Json], None]] = {"tools/call": tools.review}
+"""By method: what its page does before a request is sent."""
 AFTER: dict[str, Callable[[Asker, Json, Json, float | None], None]] = {
     "server/discover": discover.check_result,
     "tools/call": tools.check_result,
@@ -80,30 +82,34 @@ AFTER: dict[str, Callable[[Asker, Json, Json, float | None], None]] = {
     "prompts/get": prompts.check_result,
     "completion/complete": completion.check_result,
 }
+"""By method: how its page checks a result."""
 Outcome: TypeAlias = Json | BaseException | str
 ENDED: dict[str, Callable[[Asker, Json, Outcome, str | None], None]] = {"tools/call": tools.ended}
+"""By method: how its page records the end of a request."""
 
 MAX_REPORTERS = 1000
-"""Tasks of one connection whose progress is heard of."""
+"""How many tasks of one connection may report their progress at a time."""
 
 SETTLE_SECONDS = 10.0
-"""How long the end of a task waits for a slow `on_progress`."""
+"""Seconds that the end of a task waits for a slow `on_progress`."""
 
 asked_for: ContextVar[RequestContext | None] = ContextVar("asked_for", default=None)
-"""The request to a server of ours that this thread asks for: what it asks ends with that (api/mounting)."""
+"""The request to our own server for which this thread asks another server (api/mounting). The requests that
+the thread sends meanwhile end with that one."""
 
 QUESTIONS = tuple(ARGUMENTS)
-"""The capabilities of a client that are for what a server asks: of a relayed request, those of its client."""
+"""The capabilities of a client that say what a server may ask it: elicitation, sampling, roots. In a relayed
+request they are those of the client that it is relayed for (`_declared`)."""
 
 AnyLine: TypeAlias = "Line | HttpLine"
-"""To a process, or to a URL."""
+"""The transport of a client: to a process or a server in this process (Line), or to a URL (HttpLine)."""
 
 
 T = TypeVar("T")
 
 
 class AskRules(NamedTuple):
-    """What `connect` says of all requests."""
+    """The options of `connect` that are for all requests."""
 
     max_rounds: int
     ping_every: float | None
@@ -111,9 +117,10 @@ class AskRules(NamedTuple):
 
 
 class Asker:
-    """Sends the requests of one client, with all that belongs to each.
+    """Sends the requests of one client, each with its checks, its rounds and its cached result.
 
-    What it knows, and what hears for it, is its own: nothing of one server gets to another.
+    Each client has an Asker of its own. What that knows (tools, subscriptions) and what hears for it
+    (callbacks, threads) belongs to this client alone: nothing of one server gets to another.
     # spec: architecture/index/client-boundary
     """
 
@@ -139,7 +146,7 @@ class Asker:
         self.subscriptions = Subscriptions()
         self.log = LogReceiver(on_log)
         self.task_news: set[TaskNews] = set()
-        """What is waited for of tasks (basic/utilities/tasks)."""
+        """Who waits for notifications of tasks (basic/utilities/tasks)."""
         self.events = EventThread()
         self.answering = Answering(
             negotiated=negotiated,
@@ -152,7 +159,7 @@ class Asker:
             on_notification=on_notification,
             task_news=self.task_news,
         )
-        # Weakly: the threads of the line would keep a client that the application has dropped.
+        # Weak references: the threads of the line would keep alive a client that the application has dropped.
         self.endpoint: Answering = weakref.proxy(self.answering)
         self.line = line(weakref.proxy(self))
 
@@ -164,12 +171,12 @@ class Asker:
         return self.line.connection
 
     def alive(self) -> Connection:
-        """The connection to ask on (api/pipe_transport)."""
+        """The connection to send requests on, to a server that was started again if need be."""
         return self.line.alive()
 
     @property
     def max_rounds(self) -> int:
-        """How often one request is sent again with what the server asked for."""
+        """How often one request is sent again with answers to what the server asked."""
         return self.rules.max_rounds
 
     def open(self) -> None:
@@ -183,7 +190,7 @@ class Asker:
 
     @property
     def knows_tasks(self) -> bool:
-        """Whether this client may tell a server of 2026-07-28 that it knows tasks."""
+        """Whether this client may declare the extension for tasks to a server of 2026-07-28."""
         return self.negotiated.allows_tasks or task_extension.is_known_to(self.negotiated.capabilities)
 
     def is_task(self, result: Json) -> bool:
@@ -195,7 +202,7 @@ class Asker:
         return discover.params(self.negotiated.revisions, self.negotiated.declared, self.negotiated.info)
 
     def renewed(self) -> None:
-        """The server ended the session, and there is a new one: make it what the old one was."""
+        """The server ended the session and there is a new one: set the log level and subscribe again."""
         self.tools.forget()
         self.line.listen()
         self.log.renew(self, self.negotiated.revision)
@@ -203,7 +210,7 @@ class Asker:
 
     @property
     def repeats_arguments(self) -> bool:
-        """Whether arguments of tools go into HTTP headers, where the tools say so."""
+        """Whether arguments of calls are repeated in HTTP headers, where the schema of a tool marks them."""
         return self.line.repeats_arguments and (
             self.negotiated.revision.mirrors_body or self.line.draft_headers
         )
@@ -229,8 +236,8 @@ class Asker:
     ) -> Result:
         """Send any request and wait for its result (`Client.request`).
 
-        With a `progress_token`, its progress goes to whom `report_to` gave it. `as_task` tells a server of
-        2026-07-28 that it may answer with a task.
+        With a `progress_token` of `report_to`, its progress goes to the callback given there. `as_task` tells
+        a server of 2026-07-28 that it may answer with a task.
         """
         check_callable(on_progress=on_progress)
         params = self._prepared(method, params)
@@ -265,7 +272,7 @@ class Asker:
         timeout: float | None,
         on_progress: OnProgress | None,
     ) -> Result:
-        """The result of the last round; the page of the method is told of the end."""
+        """The result of the last round. The end of the request, either way, is recorded by `ended`."""
         if most is not None:
             check_count(0, rounds=most)
         rounds = Rounds(self, method, params, most=most, timeout=timeout)
@@ -280,7 +287,7 @@ class Asker:
     def _last(
         self, method: str, rounds: Rounds, timeout: float | None, on_progress: OnProgress | None
     ) -> Result:
-        """Ask, and ask again after each round, until there is a result."""
+        """Send the request, and again after each round, until there is a result. Raises a server's error."""
         while True:
             since = self.cache.generation()
             try:
@@ -297,7 +304,7 @@ class Asker:
             try:
                 raise self.explained(outcome)
             finally:
-                del outcome  # an error that refers to itself, by its frames, would keep the client alive
+                del outcome  # else the error would refer to itself by its frames, and keep the client alive
         result = self.checked(method, rounds.params, outcome, timeout)
         if self.negotiated.revision.caches:
             self.cache.store(method, rounds.params, result, since)
@@ -306,7 +313,7 @@ class Asker:
     def _outcome(
         self, method: str, params: Json, timeout: float | None, on_progress: OnProgress | None
     ) -> Json | ErrorResponse:
-        """Ask once, or more often where `retry` says so: the result, or the server's error."""
+        """The result of one round, or the server's error; sent again as often as `retry` allows."""
 
         def ask() -> Json:
             return self.alive().request(
@@ -323,7 +330,7 @@ class Asker:
             return problem
 
     def _sent(self, send: Callable[[], T], method: str, params: Json) -> T:
-        """Send a request, again if it was lost and may be (api/retrying). Raises what is the end of it."""
+        """Send a request, again if it was lost and may be repeated (api/retrying). Raises the last error."""
         if self.rules.retry is None:
             return send()
         attempts = Attempts(self, self.rules.retry, method, params)
@@ -365,9 +372,10 @@ class Asker:
         return future
 
     def report_to(self, on_progress: OnProgress) -> tuple[str, Callable[[], object]]:
-        """A token for the progress of a task, and what ends its reports: the thread for events has them.
+        """A progress token for a task, and the function that ends its reports.
 
-        What has arrived before the end is told before that returns, and nothing after it.
+        `on_progress` runs on the thread for events. The function waits until it was called with all reports
+        that have arrived, at most SETTLE_SECONDS; after that it is not called any more.
         """
         token, reporters = f"task-{os.urandom(8).hex()}", self.connection.session.reporters
         if len(reporters) >= MAX_REPORTERS:
@@ -391,7 +399,7 @@ class Asker:
         return token, stop
 
     def forget_cached(self, method: str | None = None) -> None:
-        """Have what was kept of this server fetched anew: of one method, or all."""
+        """Forget the cached results of this server, of one method or of all: they are fetched again."""
         self.cache.forget(method)
 
     # -- before it is sent ---------------------------------------------------------------------------
@@ -410,14 +418,14 @@ class Asker:
         return params
 
     def _declare_tasks(self, params: Json) -> None:
-        """Have this request say that it may be answered with a task."""
+        """Declare in the `_meta` of this request that it may be answered with a task."""
         capabilities = task_extension.with_tasks(self.negotiated.capabilities)
         params["_meta"] = {**params.get("_meta", {}), CLIENT_CAPABILITIES: capabilities}
 
     def with_meta(self, params: Json, method: str = "") -> Json | None:
-        """Params with what the revision wants in their `_meta`.
+        """The params to send: in the modern era, with what the revision requires in their `_meta`.
 
-        An extension is off until it is wanted: tasks are declared where a request is about one.
+        An extension is off unless it is declared. Tasks are declared only in requests that are about one.
         """
         agreed = self.negotiated
         if not agreed.revision.modern:
@@ -433,7 +441,10 @@ class Asker:
     # -- after it was answered -----------------------------------------------------------------------
 
     def can_correct(self, method: str, problem: ErrorResponse) -> bool:
-        """Whether a request was refused before it was begun, and may be sent again in another way."""
+        """Whether a request was refused before it began for a reason that `correct` can remove.
+
+        That is an unsupported revision, wrong headers, or a tool that runs only as a task.
+        """
         agreed = self.negotiated
         is_draft = not agreed.revision.mirrors_body
         return (
@@ -446,12 +457,12 @@ class Asker:
         )
 
     def _needs_task(self, method: str, problem: ErrorResponse) -> bool:
-        """Whether a call was refused since it can only be a task, and may be one."""
+        """Whether a call was refused because the tool runs only as a task, and this client knows tasks."""
         decides = method == "tools/call" and self.negotiated.revision.tasks == "decided"
         return decides and self.knows_tasks and task_extension.is_required_by(problem)
 
     def correct(self, params: Json, problem: ErrorResponse, timeout: float | None) -> None:
-        """Find out what the version, the headers or the capabilities of this request should be."""
+        """Remove the reason of a refusal: declare tasks, fetch the tools anew, or change the revision."""
         if self._needs_task("tools/call", problem):
             self._declare_tasks(params)
             return
@@ -464,7 +475,9 @@ class Asker:
             self.negotiated.go_on_in(named)
 
     def explained(self, problem: ErrorResponse) -> ErrorResponse:
-        """An error of the server's, as the exception that says most."""
+        """The exception for a server's error: with advice on how to declare a missing capability, or as
+        UrlElicitationNeeded if the user has to visit a URL.
+        """
         if problem.code == MissingRequiredClientCapability.code:
             declare = self.answering.callbacks.arguments_for(problem.data)
             if declare:
@@ -472,7 +485,7 @@ class Asker:
         return url_elicitation.as_elicitation_needed(self.answering, problem)
 
     def checked(self, method: str, params: Json, result: Json, timeout: float | None = None) -> Result:
-        """A result that keeps to its page. Raises InvalidResponse."""
+        """The Result, after it was checked against the page of its method. Raises InvalidResponse."""
         try:
             declared = params.get("_meta", {}).get(CLIENT_CAPABILITIES, self.negotiated.capabilities)
             kind = result_type(result, ("task",) if task_extension.is_known_to(declared) else ())
@@ -491,7 +504,7 @@ class Asker:
         return Result(result)
 
     def task_in(self, method: str, params: Json, result: Json, *, follows: bool) -> Task | None:
-        """The task that a call was answered with, if it was one; `follows`: in 2025-11-25, too."""
+        """The task that a call was answered with; None if it was not. `follows`: in 2025-11-25, too."""
         if method == "tools/call" and self.is_task(result):
             return Task(self, result, params)
         if follows and "task" in params and "task" in result:
@@ -502,9 +515,9 @@ class Asker:
     def ended(
         self, method: str, params: Json, outcome: Json | BaseException, task_id: str | None = None
     ) -> None:
-        """A request of ours is over, well or not, or a question of the server's is left to the caller.
+        """Record that a request of ours is over, well or not, or has left a question to the caller.
 
-        `task_id`: it is the task of a call that is over.
+        `task_id`: it is the task of a call that is over, not the call itself.
         # spec: basic/utilities/tasks/requestor-logs, basic/utilities/tasks/requestor-tracks
         """
         if method not in ENDED:
@@ -518,9 +531,11 @@ class Asker:
 
 
 def _declared(agreed: Negotiated) -> Json:
-    """The capabilities for a request: where it is relayed, the questions are for the client it is for.
+    """The capabilities to declare in a request. In one that is relayed for another client, the server may
+    ask what that client can be asked: its questions go there (api/mounting).
 
-    Then there are no tasks, unless the server insists: what a task asks, this client answers.
+    A relayed request does not declare tasks, unless the server insists (`correct`): the questions of a task
+    are answered by the callbacks of this client.
     """
     relayed_for = asked_for.get()
     if relayed_for is None:
@@ -532,7 +547,7 @@ def _declared(agreed: Negotiated) -> Json:
 
 
 def _task_begun(params: Json, outcome: Json | BaseException) -> str | None:
-    """The id of the task that a call was answered with, in either era."""
+    """The id of the task that a call was answered with, in either era; None if it was not."""
     task: Any = outcome if task_extension.is_created(outcome) else None
     if "task" in params and isinstance(outcome, dict):
         task = outcome.get("task")

@@ -5,11 +5,11 @@ A result is the dict that came over the wire, with a few short-cuts on top. A `P
 request on the wire.
 
     result.raise_for_error()   the result, unless it says that a tool failed: then ToolError
-    result.load(Note)          what a tool returned, as the Note that it was
+    result.load(Note)          what a tool returned, as a Note
 
-Threads     a PendingCall is finished by the reader, when its time is up by a worker of the connection;
-            its callbacks run on the client's thread for events, and what `result()` checks is checked
-            on the thread that calls it.
+Threads     a PendingCall is finished by the reader, or by a worker of the connection when its time is up;
+            its callbacks run on the client's thread for events, and `result()` checks the result on the
+            thread that calls it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Result(dict[str, Any]):
     """A result as it came over the wire, with a few short-cuts."""
 
     request: tuple[str, Json] | None = None
-    """Of an input_required result: what was asked, for `Client.resume`."""
+    """Of an input_required result: the method and params of its request, for `Client.resume`."""
 
     def __repr__(self) -> str:
         return f"Result({brief(self)})"
@@ -82,7 +82,7 @@ class Result(dict[str, Any]):
 
     @property
     def blobs(self) -> list[bytes]:
-        """What of a resource's `contents` is no text, as bytes."""
+        """The binary parts of a resource's `contents`, decoded."""
         found = self.get("contents", ())
         return [base64.b64decode(c["blob"]) for c in found if isinstance(c, dict) and "blob" in c]
 
@@ -93,13 +93,13 @@ class Result(dict[str, Any]):
 
     @property
     def input_requests(self) -> Json:
-        """What is asked: key -> request."""
+        """The questions of an input_required result: key -> request."""
         found = self.get("inputRequests", {})
         return found if isinstance(found, dict) else {}
 
     @property
     def structured(self) -> Any:
-        """`structuredContent`: what a tool returned, as data; what is no object stands in {"result": ...}."""
+        """`structuredContent`: the data that a tool returned; {"result": ...} if its type is no object's."""
         return self.get("structuredContent")
 
     @property
@@ -108,7 +108,7 @@ class Result(dict[str, Any]):
         return self.get("isError") is True
 
     def raise_for_error(self) -> Result:
-        """This result, so that more can follow; ToolError if it says that a tool failed."""
+        """Return this result, for chaining. Raises ToolError if it says that a tool failed."""
         if self.is_error:
             content = self.get("content")
             raise ToolError(
@@ -121,10 +121,11 @@ class Result(dict[str, Any]):
     @overload
     def load(self, kind: Any) -> Any: ...
     def load(self, kind: Any) -> Any:
-        """What a tool returned, as a value of this type: by the structured content; without it, by the text.
+        """What a tool returned, as a value of this type: from the structured content or else the text.
 
-        No content at all is None, if the type has that; several texts are a list of them, if it has that.
-        Raises ToolError if the tool failed, InvalidResponse if it returned something else.
+        No content at all is None, if the type allows None; several texts are a list, if it allows a list.
+        Raises ToolError if the tool failed, InvalidResponse if it returned something else, InputRefused if
+        this is a question instead of a result.
         """
         self.raise_for_error()
         if self.is_input_required:
@@ -137,7 +138,9 @@ class Result(dict[str, Any]):
 
 
 def as_returned(returns: Any, check: bool) -> Callable[[Result], Any]:
-    """What a caller gets of a result: a value of the type `returns`; or itself, if need be checked."""
+    """The function that makes of a Result what the caller gets: a value of the type `returns`; or the Result
+    itself, where `check` makes a failed tool a ToolError.
+    """
     if returns is not None:
         try:
             _loader(returns)  # a type that JSON cannot carry is an error before anything is sent
@@ -153,10 +156,10 @@ def unchanged(result: Result) -> Result:
 
 
 def _loader(kind: Any) -> Callable[[Result], Any]:
-    """What makes a value of this type of a result. Raises TypeError for a type that JSON cannot carry."""
+    """The function that makes a value of this type from a Result. Raises TypeError if JSON has none."""
     try:
         hash(kind)
-    except TypeError:  # a dict in Annotated
+    except TypeError:  # such as a dict in Annotated: it cannot be cached
         return _new_loader(kind)
     return _kept_loader(kind)
 
@@ -173,7 +176,7 @@ def _new_loader(kind: Any) -> Callable[[Result], Any]:
         try:
             return codec.load(read(result.text))
         except Mismatch:
-            # What a tool gave as [text, text] came as a block each, if its function declares nothing.
+            # A tool that declares no return type and returns [text, text] sends one block for each text.
             several = _only_texts(blocks)
             if several and fits(codec.load, several):
                 return codec.load(several)
@@ -183,7 +186,7 @@ def _new_loader(kind: Any) -> Callable[[Result], Any]:
         if "structuredContent" not in result:
             return load_content(result)
         data = result.structured
-        # What need not be an object stands in one: see api/from_function/tool.
+        # A value of a type that need not be an object is wrapped in one: see api/from_function/tool.
         is_wrapped = isinstance(data, dict) and data.keys() == {"result"}
         if is_wrapped and not (is_object and fits(codec.load, data)):
             data = data["result"]
@@ -193,7 +196,7 @@ def _new_loader(kind: Any) -> Callable[[Result], Any]:
 
 
 def _only_texts(blocks: Any) -> list[str] | None:
-    """The texts of content that is made of nothing else."""
+    """The texts of content that has only text blocks; None for other content."""
     if isinstance(blocks, list) and all(isinstance(b, dict) and b.get("type") == "text" for b in blocks):
         return [block.get("text", "") for block in blocks]
     return None
@@ -221,7 +224,9 @@ class PendingCall(Future[T]):
         *,
         follows: bool = False,
     ) -> None:
-        """`make` makes what the caller gets of the result. `follows`: a task that was asked for, too."""
+        """`make` makes from the Result what the caller gets. `follows`: `result()` also waits for the end of
+        a task that the call asked for, in 2025-11-25.
+        """
         super().__init__()
         self._make, self._follows = make, follows
         self._made: tuple[T] | None = None
@@ -231,7 +236,7 @@ class PendingCall(Future[T]):
         self._timing = threading.Lock()
         self._timer: Timer | None = None  # of the round under way; guarded by _timing
         self._checked: Result | None = None
-        self._task: Task | None = None  # that the server made of it
+        self._task: Task | None = None  # the task as which the server runs the call, if it does
         self._given_up = threading.Event()
         self._send: Callable[[Json], object] = _sent_no_more
         self.call: Call
@@ -243,12 +248,16 @@ class PendingCall(Future[T]):
         send(self._rounds.params)
 
     def cancel(self) -> bool:
-        """Give it up; False if it is over already, or a person is being asked something for it."""
+        """Cancel the request. False if it is over already, or between two rounds.
+
+        Between two rounds a person may be asked something, and no request is on the wire: then it ends with
+        the next round, which is not sent.
+        """
         self._given_up.set()
         return self._connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
 
     def result(self, timeout: float | None = None) -> T:
-        """The result, once it is there. Raises what came instead. Ctrl-C here gives the request up."""
+        """Wait for the result. Raises the error that came instead. Ctrl-C here cancels the request."""
         if self._connection.is_inherited:
             self._condition = threading.Condition()  # a thread of the parent's may have held its lock
             if not self.done():
@@ -271,11 +280,11 @@ class PendingCall(Future[T]):
         return self._made[0]
 
     def _end_of(self, task: Task, end: float | None) -> Result:
-        """What comes of a call that the server runs as a task."""
+        """Wait for the result of a call that the server runs as a task."""
         try:
             return task.result(None if end is None else max(0.001, end - time.monotonic()))
         except RequestTimeout as problem:
-            raise TimeoutError(str(problem)) from None  # as of any future that is not there in time
+            raise TimeoutError(str(problem)) from None  # as any future raises it
         except NotReached as problem:
             raise begun_before(self.call.method, problem) from problem
         except KeyboardInterrupt:
@@ -283,7 +292,7 @@ class PendingCall(Future[T]):
             raise
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What `result` would raise, None if nothing."""
+        """The error that `result` would raise; None if it would return."""
         end = None if timeout is None else time.monotonic() + timeout
         problem = super().exception(timeout)
         if problem is None:
@@ -294,34 +303,35 @@ class PendingCall(Future[T]):
         return problem
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Have `fn(self)` called when it is over; on the client's thread for events."""
+        """Have `fn(self)` called when the request is over, on the client's thread for events."""
         super().add_done_callback(lambda future: self._client.events.run(fn, future, always=True))
 
     def watch(self, call: Call) -> None:
-        """A round is about to be sent. Have its deadline seen to, since no thread waits for it.
+        """Set a timer for the deadline of a round, since no thread waits for its answer.
 
-        Before it is sent, not after: once it is out it may be answered, and the next round be under way.
+        Called before the round is sent: once it is sent, its answer may come and the next round begin at any
+        moment, and this would set `call` back to the round before.
         """
         self.call = call
         self._set_timer(call)
 
     def _set_timer(self, call: Call) -> None:
-        """A timer that is left over would keep the client alive until it goes off."""
+        """Set the timer, unless the round is over: then it would keep the client alive until it goes off."""
         with self._timing:
             if not call.done:
                 self._timer = later(max(0.01, call.deadline.pause()), lambda: self._expire(call))
 
     def _expire(self, call: Call) -> None:
-        """Runs on the thread of the timers."""
+        """The timer went off: end the request if its time is up. Runs on the thread of the timers."""
         if call.deadline.left() > 0 or self._connection.waiting.pop(call.id, None) is None:
-            self._set_timer(call)  # there was progress, or it is about to be sent, or to be over
+            self._set_timer(call)  # progress moved the deadline; or the call is not sent yet, or just ending
             return
         problem = RequestTimeout(f"{call.method}: no answer within {call.deadline.reached()}")
         if not self._connection.responder.submit(self._give_up, problem, always=True):
             call.finish(problem)  # the connection is closed: there is no server to tell
 
     def _give_up(self, problem: RequestTimeout) -> None:
-        """Tell the server, then the waiting thread; the other way round if that could take a while."""
+        """Tell the server, then end the call; the other way round if sending could take a while."""
         busy = self._connection.outbox.is_busy
         if busy:
             self.call.finish(problem)
@@ -330,7 +340,7 @@ class PendingCall(Future[T]):
             self.call.finish(problem)
 
     def finish(self, call: Call) -> None:
-        """The outcome is there: runs on whichever thread brought it about."""
+        """A round has its outcome: begin the next one, or end. Runs on the thread that has the outcome."""
         with self._timing:
             if self._timer is not None:
                 self._timer.cancel()
@@ -341,7 +351,7 @@ class PendingCall(Future[T]):
             return
         if prepare is None:
             self._end(call.outcome)
-        # A worker does what comes first: a person may have to be asked (basic/patterns/mrtr).
+        # On a worker, since what comes before the next round may take long: a person may have to be asked.
         elif not self._connection.responder.submit(self._next_round, prepare, always=True):
             self._end(self._connection.failure or ConnectionClosed("this client was closed"))
 
@@ -361,10 +371,11 @@ class PendingCall(Future[T]):
             raise
 
     def _end(self, outcome: Json | McpError) -> None:
+        """Give this future its result or its exception."""
         call = self.call
         if isinstance(outcome, NotReached) and self._rounds.has_begun:
             outcome = begun_before(call.method, outcome)
-        self._send = _sent_no_more  # the other one refers to this future, and to the client
+        self._send = _sent_no_more  # break a reference cycle: `send` refers to this future and to the client
         ended, params = self._client.ended, self._rounds.params
         self._client.events.run(lambda outcome: ended(call.method, params, outcome), outcome, always=True)
         if isinstance(outcome, RequestCancelled):

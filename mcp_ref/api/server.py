@@ -1,4 +1,4 @@
-"""Server (page: server/index): what an author of a server writes against.
+"""Server (page: server/index): the class with which an author writes a server.
 
     server = Server("demo", version="1.0.0")
 
@@ -12,7 +12,7 @@ A server has no connection of its own: transports attach one after another, or m
 of them are served from the same tables (api/serving).
 
 Revisions   all; `Server(revisions=...)` restricts them.
-Threads     any: registering may happen at any time, and so may what transports do.
+Threads     any: an author may register functions, and transports may attach and detach, at any time.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ Lifespan = Callable[["Server"], AbstractContextManager[Any]]
 
 
 class Server(Registry):
-    """Named functions and how to reach them.
+    """A server: functions that are its tools, resources and prompts, and the transports that offer them.
 
         server = Server("calculator")
 
@@ -100,8 +100,9 @@ class Server(Registry):
         server.run("http")   # at http://127.0.0.1:8000/mcp; or
         server.wsgi_app()    # under gunicorn, beside the views of Flask or Django
 
-    The hints of a function say what its arguments are, its docstring what it is for. A function that takes a
-    Context may ask, report progress and log (api/context); `connect(server)` tests it without a process.
+    The type hints of a function describe its arguments, and its docstring says what it is for. A function
+    that takes a Context can ask the client, report progress and log (api/context). `connect(server)` tests a
+    server without a process.
     """
 
     def __init__(
@@ -120,10 +121,11 @@ class Server(Registry):
         tasks: TaskOptions = USUAL_OPTIONS,
         options: ServerOptions = USUAL,
     ) -> None:
-        """`limit` bounds the tool calls and completions of each connection, or of each principal: `principal`
-        says for whom a request is, and the state of questions is each principal's own, too. `secret` signs
-        that state: processes that share a secret go on with each other's questions. `tasks` says where the
-        tasks of tools are kept, and for how long (basic/utilities/tasks). ServerOptions has the rest.
+        """`limit` bounds the tool calls and completions of each principal, or of each connection where there
+        is no principal. `principal(ctx)` returns on whose behalf a request is made; the state of a question
+        is bound to its principal, too. `secret` signs that state: where several processes share a secret,
+        each can go on with a request that another one answered with a question. `tasks` says where the tasks
+        of tools are kept, and for how long (basic/utilities/tasks). ServerOptions has the rest.
         """
         check_text(name=name, version=version)
         check_text_if_any(title=title, instructions=instructions)
@@ -156,7 +158,7 @@ class Server(Registry):
     # -- changes that only the author knows of -------------------------------------------------
 
     def _changed(self, kind: str) -> None:
-        """A list is another one."""
+        """Tell the listeners that a list has changed: "tools", "resources" or "prompts"."""
         self.listeners.publish(Change(kind))
 
     def resource_updated(self, uri: str) -> None:
@@ -165,7 +167,10 @@ class Server(Registry):
         self.listeners.publish(Change("resource", uri))
 
     def elicitation_complete(self, elicitation_id: str) -> bool:
-        """A person has done what they were asked to do at a URL: tell the client. False if none waits."""
+        """A person has finished what they were asked to do at a URL: tell the client.
+
+        False if no client waits to hear of this elicitation.
+        """
         return url_elicitation.complete(self.serving, elicitation_id)
 
     # -- what transports use -----------------------------------------------------------------
@@ -177,7 +182,8 @@ class Server(Registry):
     def run(self, transport: Literal["stdio", "http"] = "stdio", **given: Unpack[RunOptions]) -> None:
         """Serve: "stdio" until the client is gone, "http" until SIGINT or SIGTERM.
 
-        Over HTTP `host` and `port` say where; the other options are those of `wsgi_app`.
+        Over HTTP `host`, `port` and `path` say where; `api/http_server.serve` has the other options, besides
+        those of `wsgi_app`.
         """
         if transport == "stdio":
             from mcp_ref.api import at_terminal  # start-up time
@@ -198,7 +204,7 @@ class Server(Registry):
     def wsgi_app(self, path: str = "/mcp", **given: Unpack[AppOptions]) -> Application:
         """This server as a WSGI application (basic/transports/streamable_http/endpoint).
 
-        With `auth` it is protected: each request brings a token (api/resource_server).
+        With `auth` it is protected: each request must bring a token (api/resource_server).
         """
         from mcp_ref.basic.transports.streamable_http.endpoint import Application  # start-up time
 
@@ -214,7 +220,10 @@ class Server(Registry):
         return Application(self, path, **options)
 
     def _enter(self, lifespan: Lifespan | None, entered: ExitStack) -> Any:
-        """Begin what lasts as long as any transport serves: the lifespan, the watching of directories."""
+        """Begin what lasts while any transport serves or a task runs; return the value of the lifespan.
+
+        That is the lifespan, the watching of directories, and the connections of mounts.
+        """
         value = None if lifespan is None else entered.enter_context(lifespan(self))
         for directory in self.directories:
             entered.enter_context(directory.watch(self))
@@ -223,7 +232,7 @@ class Server(Registry):
         return value
 
     def add_directory(self, path: str | PathLike[str], **options: Any) -> ResourceSource:
-        """Have the files of a directory as resources (extras/directories), as long as it is there."""
+        """Offer the files of a directory as resources (extras/directories), as long as it exists."""
         directory = super().add_directory(path, **options)
         self.lifespan.add(lambda: directory.watch(self))
         return directory
@@ -243,13 +252,15 @@ class Server(Registry):
         return Workers(options.workers, options.queue, queue_bytes=options.queue_bytes)
 
     def attach(self, outbox: WayOut) -> Connection:
-        """A new client on a pipe; `outbox` takes what it is sent."""
+        """The connection of a new client on a pipe. `outbox` takes the messages to it."""
         return self.attach_shared(outbox, self.new_workers(), shared=False)
 
     def attach_shared(
         self, outbox: WayOut, workers: Workers | None, *, shared: bool = True, notices: Limit | None = None
     ) -> Connection:
-        """A new client over HTTP. Without workers its requests run on the threads that bring them."""
+        """The connection of a new client over HTTP. Without workers its requests run on the threads that
+        bring them; `shared` workers belong to other connections as well.
+        """
         connection = self.connection(outbox, workers, shared=shared, notices=notices)
         self.listeners.attach(connection)
         return connection
@@ -262,7 +273,7 @@ class Server(Registry):
         shared: bool = True,
         notices: Limit | None = None,
     ) -> Connection:
-        """What `attach_shared` does, for a client that hears of no changes."""
+        """A connection as `attach_shared` returns it, for a client that is not told of changes."""
         return Connection(
             self.serving,
             outbox,
@@ -274,20 +285,20 @@ class Server(Registry):
         )
 
     def hang_up(self, connection: Connection, seconds: float) -> None:
-        """No more requests will come: end what is open, and let what runs finish for a while."""
+        """No more requests will come: end the subscriptions, and give running requests time to finish."""
         self.listeners.close(connection, "the server is shutting down")
         connection.drain(seconds)
 
     def detach(self, connection: Connection, reason: str) -> None:
-        """A client is gone, or is left."""
+        """A client has left, or is given up: end its subscriptions and its connection, and forget it."""
         self.listeners.close(connection, reason)
         self.listeners.detach(connection)
         url_elicitation.forget(self.serving, connection)
         connection.end(reason)
 
     def capabilities(self, at: Revision, *, tells: bool = True, knows_requestor: bool = False) -> Json:
-        """What to declare in a revision. `tells`: whether notifications reach the client (listChanged).
-        `knows_requestor`: whether this client is told apart from others (tasks/list).
+        """The capabilities to declare in a revision. `tells`: whether notifications of changes can reach
+        the client (listChanged). `knows_requestor`: whether it can be told apart from others (tasks/list).
 
         # spec: architecture/index/advertise-server-features
         """
@@ -313,7 +324,7 @@ class Server(Registry):
 
 
 def _info(name: str, version: str, title: str | None, options: ServerOptions) -> Implementation:
-    """Who this server is, as the newest revision has it."""
+    """The `serverInfo` of a server, as the newest revision has it."""
     info: Json = {
         "name": name,
         "version": version,

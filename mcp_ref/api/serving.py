@@ -1,7 +1,7 @@
 """How a server answers the requests of its clients, and hears their notifications (page: server/index).
 
-`answer` is where each request passes: in by one of the two doors, through the hooks, to the handler of its
-method, and out again, with the fields of its revision.
+Each request passes through `answer`: by the door of its era (which fills its context from a session, or from
+its `_meta`), through the hooks, to the handler of its method; and its result gets the fields of its revision.
 
 Revisions   all.
 Threads     `answer` runs on workers, one request each (ping, initialize and server/discover: on the reader,
@@ -64,7 +64,7 @@ PLANS: dict[str, Callable[[Any, RequestContext], Plan | None]] = {
     "asked for": tasks_of_2025.plan_of,
     "decided": task_extension.plan_of,
 }
-"""Whether, and how, a call runs as a task, by `Revision.tasks`.
+"""How a call runs as a task, or None if it does not; by `Revision.tasks`.
 
 # spec: extensions/tasks/not-under-2025-11-25
 """
@@ -74,7 +74,7 @@ UNHOOKED = frozenset({"ping", "initialize"})
 
 
 class Host(ToolHost, PromptHost, ResourceHost, CompletionHost, Publisher, lifecycle.ServerFacts, Protocol):
-    """The server, with all that its pages need of it."""
+    """The server, with everything that the handlers of its pages use."""
 
     options: ServerOptions
     handlers: Handlers
@@ -83,11 +83,11 @@ class Host(ToolHost, PromptHost, ResourceHost, CompletionHost, Publisher, lifecy
     tasks: Receiver
 
     def detach(self, connection: Connection, reason: str) -> None:
-        """A client is gone, or is left."""
+        """A client has left, or is given up: end its subscriptions and its connection, and forget it."""
 
 
 class Serving:
-    """A server, as the endpoint of all its connections."""
+    """The endpoint of all connections of a server: answers their requests, hears their notifications."""
 
     context_type = Context
     input_requests = INPUT_REQUESTS
@@ -96,7 +96,7 @@ class Serving:
         self.server, self.handlers = server, server.handlers
         self.logging, self.seal = server.options.logging, seal
         self.elicitations: MutableMapping[str, Initiator] = {}
-        """Of URL mode, those whose completion may still be told."""
+        """Elicitations of URL mode that may still be reported as completed, by id."""
         self.hints = server.options.hints()
         self._principal = principal
         self.has_principals = principal is not None
@@ -104,13 +104,14 @@ class Serving:
         forks.register(self)
 
     def forked(self) -> None:
-        """Forget the visits in a forked child: they were asked of the parent's clients."""
+        """Forget the elicitations in a forked child: they were sent to the parent's clients."""
         self.elicitations.clear()
 
     def is_immediate(self, context: RequestContext) -> bool:
-        """Whether the reader may answer this request, one of IMMEDIATE: hooks and own methods may be slow.
+        """Whether the reader itself may answer this request, which is one of IMMEDIATE.
 
-        `principal` is not called for these, since nothing in their answers depends on it.
+        Not if a function of the author's runs for it, a hook or a handler: it may be slow. `principal` is not
+        called for these requests, since nothing in their answers depends on it.
         """
         method = context.method
         return method not in self.handlers.own_methods and (method in UNHOOKED or not self.handlers.hooks)
@@ -118,12 +119,13 @@ class Serving:
     def answer(self, context: RequestContext, row: Method | None = None) -> Json | Encoded | Deferred:
         """The result of one request, in eight steps. Raises ProtocolError.
 
-        With its `row`, a task comes here again, on its own thread: for the steps 6 and 7.
+        A request that runs as a task comes here twice: first for its steps 1 to 5, then, on the thread of the
+        task and with its `row`, for the steps 6 and 7. `_as_task` does step 8.
         """
         is_task = row is not None
         if row is None:
             row = self._admit(context)
-            # Step 5: a call may run as a task. Then the steps that follow are done by its own thread.
+            # Step 5: a call may run as a task. Then its own thread does the steps that follow.
             if row.may_be_task and self.server.tasks.is_offered:
                 plan = PLANS[context.revision.tasks](self.server.tools, context)
                 if plan is not None:
@@ -134,14 +136,14 @@ class Serving:
             handler = self._hooked(row) if self.handlers.hooks else row.handler
             result = handler(self.server, context.params, context)
         except BaseException as problem:
-            # Step 7: a handler that waits for an answer was unwound: its result is the question.
+            # Step 7: a handler that asked the client was unwound by an exception: the question is its result.
             result = _question_or_raise(context, problem)
         finally:
             log_page.current.reset(token)
         if type(result) is Deferred:
             return result
         result = self._check_result(result, row, context)
-        # Step 8: a result of the modern era has more fields, and some results are JSON already.
+        # Step 8: add the fields of the modern era, and encode the result where that is done only once.
         return result if is_task else self._encode(result, row, context)
 
     def _admit(self, context: RequestContext) -> Method:
@@ -167,7 +169,7 @@ class Serving:
         return row
 
     def _as_task(self, plan: Plan, row: Method, context: RequestContext) -> Json | Encoded:
-        """Step 5. The task of a call, or what the call gives if it is quick; either goes through step 8."""
+        """Step 5. The task that a call runs as, or the result of the call if it is quick; after step 8."""
 
         def call() -> Json:
             return typing.cast(Json, self.answer(context, row))
@@ -179,13 +181,17 @@ class Serving:
         return self._encode(TaskRun(self.server.tasks, context, plan, call, encode).answer(), row, context)
 
     def _open_door(self, context: RequestContext) -> None:
-        """Step 1. A server of the legacy era alone takes no modern request: its client would not go back."""
+        """Step 1. Fill the context from the session, or from the `_meta` of the request.
+
+        A server that has only the legacy era treats a modern request as a legacy one: a modern error would
+        keep the client from falling back to `initialize`.
+        """
         versions = self.server.versions
         if versions.modern and not MODERN_FIELDS.isdisjoint(context.meta):
             versioning.context_from_meta(context, versions.modern, versions.supported)
         elif not versions.legacy:
-            # No session can be opened here, so each request without the fields of `_meta` lacks them: also
-            # `ping`, and a method that does not exist. The page has one answer to that, -32602.
+            # No session can be opened here, so every request must have the fields in `_meta`, also `ping` and
+            # an unknown method. The page has one answer to a request without them: -32602.
             if context.method == "initialize":
                 versioning.refuse_initialize(context.params, versions.supported)
             versioning.context_from_meta(context, versions.modern, versions.supported)
@@ -196,9 +202,9 @@ class Serving:
         context.handling.identity = self._identity
 
     def _find_principal(self, context: RequestContext) -> None:
-        """Step 4. The state of a retry is bound to the principal, which is why that is found out before.
+        """Step 4. Call the author's function `principal`, before the state of a retry, bound to it, is read.
 
-        Where the function names none, the principal of the HTTP request stays.
+        Where it returns None, the principal of the HTTP request stays.
         """
         assert self._principal is not None
         if context.method not in IMMEDIATE or not self.is_immediate(context):
@@ -206,36 +212,36 @@ class Serving:
             context.principal = context.principal if named is None else named
 
     def _hooked(self, row: Method) -> Callable[[Any, Json, Any], Any]:
-        """Step 6. A handler with the hooks around it, if they see its method."""
+        """Step 6. The handler of a method with the hooks around it, unless they do not see the method."""
         if row.name in UNHOOKED:
             return row.handler
 
         def handler(params: Json, context: RequestContext) -> Any:
             try:
                 return _copy_page(row.handler(self.server, params, context))
-            except BaseException as problem:  # what it asks is for the hooks to see, and to change
+            except BaseException as problem:  # as a result, a question can be seen and changed by the hooks
                 return _question_or_raise(context, problem)
 
         return lambda server, params, context: run_with_hooks(self.handlers.hooks, handler, context, params)
 
     def _check_result(self, result: Any, row: Method, context: RequestContext) -> Json:
-        """A result is an object; one that asks is of a method that may ask. Raises InternalError."""
+        """The result, if it is an object, and asks only if its method may ask. Raises InternalError."""
         result = {} if result is None else result
         if not isinstance(result, dict):
             raise InternalError(f"{row.name}: the handler returned no object")
         if context.handling.exchange is None and "resultType" not in result:
-            return result  # most results: nothing was asked, and nothing is
+            return result  # most results: the client was asked nothing, before or now
         pending = context.handling.exchange is not None and context.handling.exchange.pending
         if not is_input_required(result):
             task_extension.check_handler_made(result, context)
-            # Still pending: the handler went on after it was unwound, with nothing to go on with.
+            # Still pending: the handler caught the exception that unwound it, and went on without an answer.
             return mrtr.input_required_result(context) if pending else result
         if not row.asks:
             raise InternalError(f"{row.name}: only tools/call, prompts/get and resources/read may ask")
         return result if pending else mrtr.finish_handler_made(context, result)
 
     def _encode(self, result: Json, row: Method, context: RequestContext) -> Json | Encoded:
-        """Step 8. A page of a list remembers what it looks like: it is sent to many."""
+        """Step 8. The result as it is sent. A page of a list keeps its encoded form: it is sent to many."""
         if RELATED_TASK in context.meta:
             result = context.related(result)
         at, page = context.revision, result if type(result) is EncodedPage else None
@@ -251,7 +257,7 @@ class Serving:
         return row.encode(result) if row.encode is not None else result
 
     def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
-        """A notification; unknown ones are ignored."""
+        """Serve a notification, and call the author's function for it. Unknown ones are ignored."""
         if method == "notifications/initialized":
             if lifecycle.on_initialized(connection):
                 lose = connection.lose or functools.partial(self.server.detach, connection)
@@ -267,9 +273,9 @@ class Serving:
 
 
 def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:
-    """Step 7. The question of a handler that was unwound, even if it made something else of that.
+    """Step 7. The result that asks, if the handler was unwound by a question to the client.
 
-    Any other problem is raised again.
+    That is so even if the handler then raised another exception. Any other problem is raised again.
     """
     is_pending = context.handling.exchange is not None and context.handling.exchange.pending
     if not is_pending and not isinstance(problem, InputRequired | UrlElicitationRequired):
@@ -283,7 +289,7 @@ def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:
 
 
 def _copy_page(result: Any) -> Any:
-    """A result that a hook may change: a page that is sent to many is copied first."""
+    """A result that a hook may change. A page of a list is sent to others as well, so it is copied."""
     if type(result) is not EncodedPage:
         return result
     return {k: v.copy() if isinstance(v, list | dict) else v for k, v in result.items()}

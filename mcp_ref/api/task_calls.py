@@ -1,8 +1,8 @@
-"""Calls of tools that are tasks, or turn out to be (pages: basic/utilities/tasks, extensions/tasks).
+"""Calls of tools that run as tasks (pages: basic/utilities/tasks, extensions/tasks).
 
     start          `Client.start_tool`: the task, as soon as the server has it
     call_in_time   `Client.call_tool`: the result, also where the server runs the call as a task
-    submit_call    `Client.submit_tool`: the future of that
+    submit_call    `Client.submit_tool`: the future of that result
     task_of        `Client.task`: a task that was begun before
     tasks_of       `Client.list_tasks`
 
@@ -10,7 +10,7 @@
                  refuses other calls
     2026-07-28   the server decides. A call says that it may be answered with a task
 
-Errors      LocalError where the revision, or one of the sides, knows no tasks. Those of a call.
+Errors      LocalError where the revision, or one of the sides, knows no tasks; and the errors of a call.
 Threads     the caller's.
 """
 
@@ -40,7 +40,7 @@ __all__ = ["awaited", "call_in_time", "start", "submit_call", "task_of", "tasks_
 
 _log = logger("mcp_ref.tasks")
 
-# --------------------------------------------------------------------------- calls that are to be tasks
+# ----------------------------------------------------------------------------- calls that must be tasks
 
 
 def start(
@@ -51,7 +51,10 @@ def start(
     timeout: float | None,
     on_progress: OnProgress | None,
 ) -> Task:
-    """Call a tool as a task: it is there when this returns, or the call was answered at once."""
+    """Call a tool as a task, and return that as soon as the server has it.
+
+    If the call was answered at once, the Task that is returned is over and has the result.
+    """
     if ttl is not None:
         check_seconds("ttl", ttl)
     check_tasks(asker)
@@ -65,7 +68,9 @@ def start(
 
 
 def _logged(on_progress: OnProgress) -> OnProgress:
-    """The same, but its failure is logged and ends nothing, as in 2025-11-25, where it has its own thread."""
+    """`on_progress`, with its failures logged: they do not end the call. The same holds in 2025-11-25, where
+    the thread for events runs it.
+    """
 
     def heard(progress: float, total: float | None, message: str | None) -> None:
         try:
@@ -92,18 +97,18 @@ def _never_a_task(asker: Asker, params: Json, result: Result) -> Task:
 def _start_asked_for(
     asker: Asker, params: Json, ttl: float | None, timeout: float | None, on_progress: OnProgress | None
 ) -> Task:
-    """2025-11-25: ask for a task, and hear of its progress until it is over."""
+    """2025-11-25: ask for a task; its progress is reported until it is over."""
     tasks_of_2025.check_may_augment(asker, asker.tools.known(asker, params["name"]))
     sent = tasks_of_2025.augmented(params, ttl)
     with contextlib.ExitStack() as reports:
-        # Not the id of the request, which ends before the task does.
+        # A progress token of its own, since that of the request ends with it, before the task does.
         # spec: basic/patterns/progress/task-token-lives-on
         token = None
         if on_progress is not None:
             token, stop = asker.report_to(on_progress)
             reports.callback(stop)
         result = asker.request("tools/call", sent, timeout=timeout, progress_token=token)
-        if "task" not in result:  # a server that knows no tasks ignores the wish
+        if "task" not in result:  # a server that knows no tasks ignores the member `task` of the params
             return _never_a_task(asker, params, asker.checked("tools/call", params, result, timeout))
         task = Task(asker, tasks_of_2025.created("tools/call", result), params)
         task.immediate_response = tasks_of_2025.immediate_response(result)
@@ -117,7 +122,7 @@ def _start_asked_for(
 def call_in_time(
     asker: Asker, params: Json, *, timeout: float | None, on_progress: OnProgress | None, rounds: int | None
 ) -> Result:
-    """The result of a call, also where the server runs it as a task: then its end is waited for.
+    """The result of a call. If the server runs it as a task, wait for the end of that.
 
     # spec: basic/utilities/tasks/tool-required, extensions/tasks/client-handles-both
     """
@@ -143,10 +148,10 @@ def submit_call(
     timeout: float | None,
     on_progress: OnProgress | None,
 ) -> PendingCall[Any]:
-    """The future of a call, which waits for the end of its task where the server runs it as one.
+    """The future of a call. If the server runs it as a task, `result()` waits for the end of that.
 
-    In 2025-11-25 the call itself has to ask for a task, if the tool runs as one alone: so the list of tools
-    is fetched there, once, from a server that has such tools.
+    In 2025-11-25 the call itself must ask for a task if the tool runs only as one. To know that, the list of
+    tools is fetched once, from a server that declares tasks for calls.
     """
     agreed = asker.negotiated
     if agreed.revision.tasks == "asked for" and tasks_of_2025.may_augment(
@@ -161,9 +166,10 @@ def submit_call(
 
 
 def _must_start(asker: Asker, name: str) -> bool:
-    """Whether a tool is known to run as a task alone.
+    """Whether a tool is known to run only as a task.
 
-    It is looked up where a person is to confirm the call, once; otherwise the server is left to refuse it.
+    An unknown tool is looked up only if a person confirms calls: a call that is refused and sent again would
+    ask them twice. Otherwise the call is sent, and the server left to refuse it (`_is_required_now`).
     """
     if asker.negotiated.revision.tasks != "asked for":
         return False
@@ -172,7 +178,7 @@ def _must_start(asker: Asker, name: str) -> bool:
 
 
 def _is_required_now(asker: Asker, name: str, problem: ErrorResponse, timeout: float | None) -> bool:
-    """Whether a call was refused because the tool runs as a task alone, which was not known here."""
+    """Whether a call was refused because the tool runs only as a task, which was not known here."""
     if asker.negotiated.revision.tasks != "asked for":
         return False
     if problem.code not in (MethodNotFound.code, InvalidRequest.code):
@@ -183,12 +189,12 @@ def _is_required_now(asker: Asker, name: str, problem: ErrorResponse, timeout: f
 
 
 def awaited(asker: Asker, params: Json, result: Result, timeout: float | None) -> Result:
-    """The result itself; or, where it is a task of 2026-07-28, what comes of that."""
+    """The result itself; or, if it is a task of 2026-07-28, the result of that task."""
     return _end_of(Task(asker, result, params), timeout) if asker.is_task(result) else result
 
 
 def _end_of(task: Task, timeout: float | None) -> Result:
-    """The result of a task that the caller has no hold of: it is cancelled if it is given up."""
+    """Wait for the result of a task that the caller does not see; if the wait fails, cancel the task."""
     try:
         return task.result(max(timeout or 0.0, task.asker.connection.max_timeout))
     except BaseException as problem:
@@ -210,7 +216,7 @@ def task_of(asker: Asker, task_id: str) -> Task:
 
 
 def tasks_of(asker: Asker) -> list[Task]:
-    """The tasks that the server has for this client. In 2026-07-28 it does not say.
+    """The tasks that the server has for this client. Raises LocalError in 2026-07-28, which has no such list.
 
     # spec: basic/utilities/tasks/list-cursor-opaque
     """

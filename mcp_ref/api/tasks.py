@@ -3,23 +3,23 @@
     task = client.start_tool("render", {"film": "x"}, ttl=60)     returns at once
     task.id, task.status, task.message                            as they were when last looked at
     task.immediate_response                                       what a model can be given at once, or None
-    for state in task.updates(): ...                              each change, until the task is over
+    for task in task.updates(): ...                               after each change, until the task is over
     result = task.result(timeout=300)                             waits; answers what the task asks
     task.cancel()
     client.task("786512e2-...")                                   the same task, from another process
 
-One class for both eras. What it sends is in the pages' client halves; which of the two is used is in `WAYS`,
-by `Revision.tasks`.
+One class for both eras. The messages are in the client halves of the two pages; `WAYS` has the one to use, by
+`Revision.tasks`.
 
     2025-11-25   `result` is one tasks/result, which waits on the server; what the task asks comes beside it
     2026-07-28   `result` looks with tasks/get, answers with tasks/update, and looks again: when
                  notifications/tasks says that something has changed, or else after a pause
 
 Errors      the error that the call ended with; RequestCancelled if the task was cancelled; RequestTimeout if
-            it is not over in time: then it goes on, and may be asked for again. InputRefused where it asks
-            what this client cannot answer, and ConnectionClosed: it goes on then, too.
+            it is not over in time: the task goes on, and `result` may be called again. InputRefused if it
+            asks something that this client cannot answer, and ConnectionClosed: it goes on then, too.
 Threads     any, also several at once: a question is answered by the thread that sees it first. `_turn` guards
-            what they share, and is held while a tasks/result is sent.
+            the one tasks/result that they share, and is held while that is sent.
 """
 
 from __future__ import annotations
@@ -65,25 +65,25 @@ _log = logger("mcp_ref.tasks")
 
 FIRST_PAUSE_SECONDS = 0.1
 MAX_PAUSE_SECONDS = 5.0
-"""The pauses between two looks grow from the one to the other, where the server suggests none."""
+"""Seconds between two looks at a task: the first pause and the longest, where the server suggests none."""
 
 MAX_SUGGESTED_SECONDS = 3600.0
-"""The longest pause that a server can suggest: a task is looked at now and then, whatever it says."""
+"""The longest pause that is taken from a server's pollInterval: then the task is looked at all the same."""
 
 LOOK_SECONDS = 0.005
-"""Less is too little for a look, at the end of the time for which a task is waited for."""
+"""If less than this is left of the caller's time, a task is late, and is not looked at once more."""
 
 JITTER = 0.1
-"""The part of a pause that is left to chance, so that many clients do not look at the same moment."""
+"""A random part of a pause, at most this, is added to it: so many clients do not look at the same moment."""
 
 LISTEN_SECONDS = 5.0
-"""For which a server may take to say whether it reports changes; a task is looked at without them, too."""
+"""How long a server may take to acknowledge a subscription to a task. Without one, the task is polled."""
 
 MAX_LOSSES = 3
-"""Requests for one result that may be lost, though the server is there."""
+"""How many requests for one result may be lost, though the server still answers tasks/get."""
 
 RESULT_SECONDS = FOR_PEOPLE
-"""For which one request waits for a result. It is asked again after that: tasks take as long as they take."""
+"""How long one tasks/result waits. After that it is sent again: a task may take any time."""
 
 
 class TaskWay(Protocol):
@@ -92,53 +92,55 @@ class TaskWay(Protocol):
     words: Words
 
     def checked(self, state: Json) -> Json:
-        """A task as the server tells of it. Raises InvalidResponse."""
+        """The state of a task, as the server sent it, if it is valid. Raises InvalidResponse."""
 
     def see_to(self, task: Task) -> None:
-        """Have what the task asks answered."""
+        """Have the questions of a task in the status input_required answered."""
 
     def outcome(self, task: Task, deadline: float | None) -> Json:
-        """The result of the call, once the task is over. Raises what came instead."""
+        """Wait for the end of the task, and return the result of the call. Raises the error if it is one."""
 
     def news(self, task: Task, deadline: float | None) -> News:
-        """What tells that the task has changed."""
+        """Begin to hear of the changes of the task."""
 
 
 class News(Protocol):
-    """What tells that a task has changed."""
+    """The notifications of one task."""
 
     def wait(self, seconds: float) -> Json | None:
-        """The task as soon as the server tells of it; None if it is to be looked at, after so long or now."""
+        """Wait for a notification, and return the state in it. None: it is time to look at the task."""
 
     def close(self) -> None: ...
 
 
 class Task:
-    """A call of a tool that goes on, on the server.  # spec: extensions/tasks/lifecycle-exposed"""
+    """A call of a tool that runs as a task on the server.  # spec: extensions/tasks/lifecycle-exposed"""
 
     def __init__(
         self, asker: Asker, state: Json, params: Json | None, finished: Result | None = None
     ) -> None:
-        """`params` are those of the call, if it was made here. `finished`: it never was a task."""
+        """`params` are those of the call, if it was made here. `finished` is the result of a call that was
+        answered at once, and so never was a task.
+        """
         self.asker, self.params, self.state = asker, params, state
         self.way = WAYS[asker.negotiated.revision.tasks]
         self.immediate_response: str | None = None
-        """What a model can be given until the task is over, where the call was answered so (2025-11-25)."""
+        """What a model can be given until the task is over, if the server sent such a text (2025-11-25)."""
         self.is_seed = True
-        """Whether it was never looked at: then only the answer to the call has told of it."""
+        """Whether `state` was never fetched: it is from the answer to the call, which has no questions."""
         self.on_end: Callable[[], object] = _nothing
-        """Called when the task is known to be over."""
+        """Called when the task is over, perhaps several times: ends the reports of its progress."""
         self._finished = finished
-        self._is_recorded = finished is not None  # in the audit, that it has ended
+        self._is_recorded = finished is not None  # whether the audit has the end of the call
         self._pause = FIRST_PAUSE_SECONDS
         self._due = self._next_look()
         self._turn = threading.Lock()
         # 2025-11-25: the tasks/result under way. Guarded by _turn
         self._fetching: PendingCall[Result] | None = None
         self.checks = False
-        """Whether `result` raises ToolError where the tool failed, as `connect(check=True)` has it."""
+        """Whether `result` raises ToolError if the tool failed, as `connect(check=True)` has it."""
         self.answers = task_extension.Answers()
-        """2026-07-28: the questions that were answered."""
+        """2026-07-28: the answers to its questions, so that each is asked and sent once."""
 
     def __repr__(self) -> str:
         return f"<Task {self.id} {self.status}{f': {self.message}' if self.message else ''}>"
@@ -147,7 +149,7 @@ class Task:
 
     @property
     def id(self) -> str:
-        """Its name on the server; empty for a call that was answered at once, and so is no task."""
+        """Its id on the server; empty for a call that was answered at once, and so is no task."""
         return str(self.state.get("taskId", ""))
 
     @property
@@ -157,12 +159,12 @@ class Task:
 
     @property
     def message(self) -> str | None:
-        """What the server says of it, for people."""
+        """What the server says of its status, for people."""
         return self.state.get("statusMessage")
 
     @property
     def ttl(self) -> float | None:
-        """Seconds for which the server keeps it, from its creation; None for ever."""
+        """Seconds for which the server keeps it, from its creation; None if it says nothing of an end."""
         ttl = self.state.get(self.way.words.ttl)
         return None if ttl is None else ttl / 1000
 
@@ -174,22 +176,22 @@ class Task:
     # -- what its client does with it ------------------------------------------------------------------
 
     def refresh(self) -> Task:
-        """Look at it anew."""
+        """Look at it anew with tasks/get. Returns this task."""
         if self._finished is None:
             self.look(None)
         return self
 
     def updates(self, timeout: float | None = None) -> Iterator[Task]:
-        """The task as it is, and after each change of its status or message, until it is over.
+        """Yield the task as it is, and again after each change of its status or message, until it is over.
 
         What it asks meanwhile is answered by the callbacks of the client. Raises RequestTimeout.
         """
         return self.changes(_deadline(timeout))
 
     def result(self, timeout: float | None = None) -> Result:
-        """What the call gives, once it is there; what the task asks until then is answered.
+        """Wait for the result of the call. What the task asks meanwhile is answered by the callbacks.
 
-        `timeout` bounds the wait for the server, in seconds. The task goes on if it passes.
+        `timeout` bounds the wait, in seconds. The task goes on if it passes.
         """
         deadline = _deadline(timeout)
         if self._finished is None:
@@ -197,7 +199,7 @@ class Task:
         return self._finished.raise_for_error() if self.checks else self._finished
 
     def cancel(self) -> None:
-        """Have the server stop it, if it can. Raises ErrorResponse in 2025-11-25 if it is over already.
+        """Ask the server to stop it. Raises ErrorResponse in 2025-11-25 if it is over already.
 
         # spec: basic/patterns/cancellation/task-uses-tasks-cancel
         # spec: extensions/tasks/cancel-not-by-notification
@@ -232,7 +234,7 @@ class Task:
                     yield self
 
     def _next(self, news: News, deadline: float | None) -> None:
-        """Hear of the task, or look at it when it is time for that. Raises RequestTimeout.
+        """Wait for a notification of the task, or look at it when that is due. Raises RequestTimeout.
 
         # spec: basic/utilities/tasks/respect-poll-interval, extensions/tasks/poll-interval-honoured
         """
@@ -265,7 +267,7 @@ class Task:
             self._due = self._next_look()
 
     def _next_look(self) -> float:
-        """When to look again, if nothing is heard before."""
+        """When to look again, if no notification comes first: by `time.monotonic`."""
         suggested = self.state.get(self.way.words.poll)
         if isinstance(suggested, int) and suggested > 0:
             pause = min(suggested, 1000 * MAX_SUGGESTED_SECONDS) / 1000
@@ -274,9 +276,9 @@ class Task:
         return time.monotonic() + pause * (1 + JITTER * chance.fraction())
 
     def set(self, state: Json) -> None:
-        """Take what the server says of the task. Once it is over it stays what it is.
+        """Take the state that the server has sent. A task that is over keeps its status.
 
-        Raises InvalidResponse where it is another one.
+        Raises InvalidResponse for the state of another task.
         """
         if state["taskId"] != self.id:
             raise InvalidResponse(f"tasks/get: the answer is about the task {state['taskId']!r:.80}")
@@ -290,7 +292,7 @@ class Task:
             self.on_end()
 
     def _ended(self, deadline: float | None) -> Result:
-        """The result, checked and recorded in the audit; so is what came instead, if the task is over."""
+        """Wait for the result, check it and record it; an error is recorded if the task is over."""
         try:
             result = self._checked(self.way.outcome(self, deadline))
         except McpError as problem:
@@ -308,14 +310,14 @@ class Task:
         return self.asker.checked("tools/call", self.params or {}, raw)
 
     def _record(self, outcome: Json | McpError) -> None:
-        """spec: basic/utilities/tasks/requestor-logs"""
+        """Record the end of the call in the audit, once (spec: basic/utilities/tasks/requestor-logs)."""
         self.on_end()
         if not self._is_recorded and self.params is not None:
             self._is_recorded = True
             self.asker.ended("tools/call", self.params, outcome, task_id=self.id)
 
     def fetching(self) -> PendingCall[Result]:
-        """2025-11-25: the tasks/result under way; a new one if the last has failed."""
+        """2025-11-25: the tasks/result under way, which all threads wait for; a new one if it has failed."""
         with self._turn:
             if self._fetching is None or _has_failed(self._fetching):
                 params = {"taskId": self.id}
@@ -323,11 +325,11 @@ class Task:
             return self._fetching
 
     def late(self) -> RequestTimeout:
-        """The task is not over in time."""
+        """The error for a task that is not over in time."""
         return RequestTimeout(f"the task {self.id} is not over in time: it is {self.status}")
 
     def cancelled(self) -> RequestCancelled:
-        """The task was cancelled."""
+        """The error for a task that was cancelled."""
         return RequestCancelled(self.message or "the task was cancelled")
 
 
@@ -354,7 +356,7 @@ class NewsByStatus:
         self._task_news.add(self._news)
 
     def wait(self, seconds: float) -> Json | None:
-        """What the server said last; None after so long."""
+        """The last state that was notified; None if no notification comes in so many seconds."""
         end = time.monotonic() + seconds
         while True:
             is_told = self._news.told.wait(max(0.0, end - time.monotonic()))
@@ -366,12 +368,12 @@ class NewsByStatus:
                 return None
 
     def close(self) -> None:
-        """Hear no longer."""
+        """Hear of this task no longer."""
         self._task_news.discard(self._news)
 
 
 def _is_good(check: Callable[[Json], object], state: Json) -> bool:
-    """Whether a notification has its shape. One that has not is no reason to give up."""
+    """Whether the state in a notification is valid. An invalid one is logged and ignored."""
     try:
         check(state)
     except InvalidResponse as problem:
@@ -381,16 +383,16 @@ def _is_good(check: Callable[[Json], object], state: Json) -> bool:
 
 
 class AskedFor:
-    """Tasks that the client asks for."""
+    """2025-11-25: the client asks for a task."""
 
     words = FIELDS
 
     def checked(self, state: Json) -> Json:
-        """A Task."""
+        """The state, if it is a valid Task. Raises InvalidResponse."""
         return tasks_of_2025.checked(state)
 
     def see_to(self, task: Task) -> None:
-        """Ask for the result, which the server does not have yet: beside that it sends what the task asks.
+        """Send tasks/result, though there is no result yet: beside it the server sends its questions.
 
         # spec: basic/utilities/tasks/call-result-on-input-required
         """
@@ -401,7 +403,10 @@ class AskedFor:
         return NewsByStatus(task)
 
     def outcome(self, task: Task, deadline: float | None) -> Json:
-        """What tasks/result gives.  # spec: basic/utilities/tasks/poll-beside-result"""
+        """The result of tasks/result; polled for as well, where that request is lost or times out.
+
+        # spec: basic/utilities/tasks/poll-beside-result
+        """
         lost = 0
         while True:
             try:
@@ -421,12 +426,15 @@ class AskedFor:
                     raise
             except TimeoutError:
                 raise task.late() from None
-            for _ in task.changes(deadline):  # there is no waiting for the result: the task is looked at
+            for _ in task.changes(deadline):  # tasks/result did not wait for the end: so look at the task
                 pass
 
 
 def _look_after(task: Task, problem: McpError | CancelledError, deadline: float | None) -> None:
-    """Look at a task whose result cannot be had. Raises the problem if nothing can be had."""
+    """Look at a task, after its tasks/result failed. Raises that problem if tasks/get fails, too.
+
+    Raises RequestTimeout if the caller's time is up, and RequestCancelled for a task that was cancelled.
+    """
     try:
         task.look(deadline)
     except RequestTimeout:
@@ -441,7 +449,7 @@ def _look_after(task: Task, problem: McpError | CancelledError, deadline: float 
 
 
 class NewsByListening:
-    """notifications/tasks, by a subscription to this task; pauses alone, where the server has none.
+    """notifications/tasks, by a subscription to this task. If the server refuses it, `wait` only pauses.
 
     # spec: extensions/tasks/listen-by-task-ids
     """
@@ -449,7 +457,7 @@ class NewsByListening:
     def __init__(self, task: Task, deadline: float | None) -> None:
         self._id, self._pause = task.id, threading.Event()
         self._changes: Changes | None = Changes(task.asker, (), (), (task.id,))
-        self._call: object = None  # the subscription since which the task was looked at
+        self._call: object = None  # the subscription (by its call) after whose begin the task was looked at
         try:
             self._changes.open(LISTEN_SECONDS if deadline is None else min(LISTEN_SECONDS, _left(deadline)))
             if self._changes.refused:
@@ -458,8 +466,9 @@ class NewsByListening:
             self._stop(str(problem))
 
     def wait(self, seconds: float) -> Json | None:
-        """What the server said last. None after so long; and at once for a subscription that is new, since
-        the task may have changed before it.
+        """The last state that was notified; None if no notification comes in so many seconds.
+
+        None at once if the subscription is new, or was renewed: the task may have changed before it began.
         """
         end = time.monotonic() + seconds
         while self._changes is not None:
@@ -493,17 +502,17 @@ class NewsByListening:
 
 
 class Decided:
-    """Tasks that the server decides on."""
+    """2026-07-28: the server decides that a call runs as a task."""
 
     words = task_extension.WORDS
 
     def checked(self, state: Json) -> Json:
-        """A DetailedTask."""
+        """The state, if it is a valid DetailedTask. Raises InvalidResponse."""
         return task_extension.checked(state)
 
     def see_to(self, task: Task) -> None:
-        """Answer what the task asks, each question once. What was answered is sent, though another question
-        cannot be answered.
+        """Answer what the task asks, each question once. If one cannot be answered, the answers to others are
+        sent all the same.
 
         # spec: extensions/tasks/client-fulfils-inputs, extensions/tasks/observe-after-update
         """
@@ -524,7 +533,7 @@ class Decided:
         return NewsByListening(task, deadline)
 
     def outcome(self, task: Task, deadline: float | None) -> Json:
-        """What the task itself says, once it is over."""
+        """The result in the state of the task, once that is over."""
         for _ in task.changes(deadline):
             pass
         if task.is_seed:
@@ -538,7 +547,7 @@ class Decided:
 
 
 WAYS: dict[str, TaskWay] = {"asked for": AskedFor(), "decided": Decided()}
-"""By `Revision.tasks`."""
+"""How to wait for a task, by `Revision.tasks`."""
 
 
 def check_offers(asker: Asker, part: str) -> None:
@@ -550,4 +559,4 @@ def check_offers(asker: Asker, part: str) -> None:
 
 
 def _nothing() -> None:
-    """No progress is heard of."""
+    """The `on_end` of a task that reports no progress."""

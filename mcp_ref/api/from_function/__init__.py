@@ -1,1 +1,1 @@
-"""How a function becomes a tool, a resource or a prompt: what its name, hints and docstring say of it."""
+"""How a function becomes a tool, a resource or a prompt, from its name, type hints and docstring."""

@@ -1,4 +1,4 @@
-"""What a tool, a resource and a prompt all say of themselves: title, description, icons, _meta."""
+"""What tools, resources and prompts have in common: title, description, icons, `_meta`, scopes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["common_members", "name_of", "scopes_of"]
 
 
 def name_of(function: Callable[..., Any], name: str | None) -> Any:
-    """The name that was given, or the function's own. It may be no name: the page of each checks it."""
+    """The name that was given, or the function's own. Its callers check whether it is a valid name."""
     return name if name is not None else str(getattr(function, "__name__", ""))
 
 
@@ -24,7 +24,7 @@ def common_members(
     icons: list[Icon] | None,
     meta: Json | None,
 ) -> Json:
-    """The members that were given; the description is the function's own by default. Raises ValueError."""
+    """The members that were given. By default the description is from the docstring. Raises ValueError."""
     members = {
         "title": title,
         "description": description if description is not None else description_of(function),
@@ -35,10 +35,10 @@ def common_members(
 
 
 def scopes_of(scopes: Iterable[str]) -> tuple[str, ...]:
-    """What a token must allow for one of them (api/resource_server). Raises TypeError, ValueError."""
+    """The scopes that a token needs for one item (api/resource_server). Raises TypeError, ValueError."""
     if not scopes:
         return ()
-    # Late, for start-up time: a server on a pipe has no use for it.
+    # Imported here for start-up time: a server on a pipe has no use for it.
     from mcp_ref.basic.authorization.index.error_handling import check_scopes
 
     return check_scopes(scopes)

@@ -1,15 +1,16 @@
 """The prompts of one server (page: server/prompts, "Data Types"): how a function becomes a prompt.
 
 Its signature gives the arguments (which arrive as text, see runtime/typing/texts), its docstring the
-descriptions, and what it returns is the messages:
+descriptions, and its return value the messages:
 
-    a string, or a content block           one message of the user's
+    a string, or a content block           one message of the user
     user(...), assistant(...)              that message: {"role", "content"}
     a list of these                        one message each
     {"messages": [...], "description"?}    the result itself
 
 Revisions   all; content that a revision does not have arrives as text (server/content).
-Errors      TypeError, ValueError: a function that can be no prompt. Mismatch: it returned no prompt.
+Errors      TypeError, ValueError: a function that cannot be a prompt. Mismatch: it returned something
+            other than a prompt.
 Threads     a RegisteredPrompt never changes; see server/utilities/pagination for the list of them.
 """
 
@@ -44,11 +45,10 @@ def prompt_from(
     complete: Mapping[str, Any] | None = None,
     scopes: Sequence[str] = (),
 ) -> RegisteredPrompt:
-    """A function as a prompt. Raises TypeError or ValueError for one that cannot be.
+    """Make a prompt from a function. Raises TypeError or ValueError if it cannot be one.
 
-    `complete` says what its arguments could be: `{"style": ["short", "long"], "table": function}`
-    (server/utilities/completion). `scopes` are those that a token must have for it, where the server is
-    protected.
+    `complete` has suggestions for its arguments: `{"style": ["short", "long"], "table": function}`
+    (server/utilities/completion). On a protected server a token must have these `scopes` to get the prompt.
     """
     parameters = text_parameters_of(function, Context)
     name = name_of(function, name)
@@ -59,7 +59,7 @@ def prompt_from(
     if arguments:
         definition["arguments"] = arguments
     checker(Prompt, LATEST.date)(definition)
-    encode(definition)  # what has no JSON form is found now, not by the first client
+    encode(definition)  # so that a value with no JSON form fails here, not at the first client
     return RegisteredPrompt(
         typing.cast(Prompt, definition),
         function,
@@ -83,10 +83,10 @@ def _arguments(parameters: TextParameters) -> list[Json]:
 
 
 def user(said: str | ContentBlock) -> PromptMessage:
-    """A message of the user's."""
+    """A message in the role of the user."""
     return {"role": "user", "content": checked_block(said)}
 
 
 def assistant(said: str | ContentBlock) -> PromptMessage:
-    """A message of the model's."""
+    """A message in the role of the assistant, the model."""
     return {"role": "assistant", "content": checked_block(said)}

@@ -3,8 +3,8 @@
     @server.resource("config://app")                def config() -> str: ...
     @server.resource("db://{table}/{row}")          def row(table: str, row: int) -> Row: ...
 
-A URI with `{variables}` is a template (RFC 6570), and they are the function's parameters, of the types
-that their hints say. What the function returns is what is read:
+A URI with `{variables}` is a template (RFC 6570). The variables are the function's parameters, converted to
+the types of their hints. The contents of the resource are what the function returns:
 
     returns                             contents
     str                                 text, text/plain
@@ -14,11 +14,12 @@ that their hints say. What the function returns is what is read:
     {"uri"?, "mimeType"?, "blob"}
     an input_required result            itself: see basic/patterns/mrtr
 
-`mime_type=...` says it better than the default. An empty list is data too, unless the function says that
-it returns contents (`-> list[TextResourceContents]`); from a template it then means: not found.
+`mime_type=...` replaces the default type. An empty list is data too, unless the function declares that it
+returns contents (`-> list[TextResourceContents]`): then, from a template, it means that there is no such
+resource.
 
 Errors      BadTemplate, BadUri, ValueError and TypeError when a function is registered.
-Threads     nothing here changes once it was made; functions run on the worker of the request.
+Threads     nothing here changes after it was made; functions run on the worker of the request.
 """
 
 from __future__ import annotations
@@ -92,11 +93,11 @@ def resource_from(
     complete: Mapping[str, Any] | None = None,
     scopes: Sequence[str] = (),
 ) -> RegisteredResource | RegisteredTemplate:
-    """A function as a resource, or as a template if the URI has variables.
+    """Make a resource from a function, or a template if the URI has variables.
 
-    Raises TypeError or ValueError for one that cannot be. `allow_traversal=True` lets variables be `..`,
-    absolute paths and the like: then the function sees to it where they lead. `scopes` are those that a token
-    must have to read it, where the server is protected.
+    Raises TypeError or ValueError if it cannot be one. `allow_traversal=True` lets variables be `..`,
+    absolute paths and the like: then the function itself must check where they lead. On a protected server a
+    token must have these `scopes` to read it.
     """
     check_callable(function=function)
     check_text(uri=uri)
@@ -139,7 +140,10 @@ def _hints(ttl_ms: int | None, scope: caching.CacheScope | None) -> Json | None:
 
 
 def _fit(variables: Sequence[str], parameters: TextParameters, uri: str) -> None:
-    """The function's parameters are the variables, but those with a default may lack one."""
+    """Check that the variables of a URI are the function's parameters. Raises ValueError.
+
+    The URI may lack a variable for a parameter that has a default.
+    """
     known = {field.name for field in parameters.fields}
     alone = [name for name in variables if name not in known and not parameters.others]
     if alone:
@@ -158,7 +162,7 @@ _URI_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 def _reader(
     function: Callable[..., Any], parameters: TextParameters, mime_type: str | None, *, is_template: bool
 ) -> Callable[[str, Variables, RequestContext], list[Json] | Json]:
-    """What runs the function, and makes contents of what it returns."""
+    """A function that runs the author's function, and makes contents of its return value."""
     may_be_empty = _is_contents(return_hint(function))
 
     def read(uri: str, variables: Variables, context: RequestContext) -> list[Json] | Json:
@@ -180,7 +184,7 @@ def _reader(
 
 
 def _contents(value: Any, uri: str, mime_type: str | None, may_be_empty: bool) -> list[Json]:
-    """Contents for what a function returned. Raises Mismatch."""
+    """The contents that a return value stands for. Raises Mismatch."""
     if value is None:
         raise Mismatch("its function returned nothing; for an unknown resource it raises ResourceNotFound")
     if isinstance(value, list | tuple) and (value or may_be_empty) and all(map(_is_ready, value)):
@@ -214,7 +218,7 @@ def _is_ready(value: Any) -> bool:
 
 
 def _ready(value: Json, uri: str, mime_type: str | None) -> Json:
-    """Contents that the function made itself; its own URI and type need not be said again."""
+    """Contents that the function made itself, completed with the resource's URI and MIME type."""
     item = {"uri": uri, **value}
     if mime_type is not None and item["uri"] == uri:
         item = {"mimeType": mime_type, **item}

@@ -1,8 +1,8 @@
 """The tools of one server (page: server/tools, "Data Types"): how a function becomes a tool.
 
 A function's signature gives the input schema, its docstring the description, its return type the
-output schema. A tool may also be written by hand: `input_schema=...` and a function that takes the
-arguments as a plain dict.
+output schema. The input schema may also be written by hand: `input_schema=...`, with a function that takes
+the arguments as one dict.
 
     returns                                  content            structuredContent
     a dataclass, TypedDict, dict[str, T]     its JSON as text   the object
@@ -66,11 +66,11 @@ def tool_from(
     immediate_response: str | None = None,
     scopes: Sequence[str] = (),
 ) -> RegisteredTool:
-    """A function as a tool. Raises TypeError or ValueError for one that cannot be.
+    """Make a tool from a function. Raises TypeError or ValueError if it cannot be one.
 
-    `output_schema=False` declares none, whatever the function says it returns. `task` is "required" where
-    each call is to run as a task, "optional" where it may; then `immediate_response` is what a model can be
-    told at once. `scopes` are those that a token must have for a call, where the server is protected.
+    `output_schema=False` declares none, whatever the return type. `task` is "required" if each call must run
+    as a task, "optional" if it may; then `immediate_response` is what a model can be told until the task is
+    over. On a protected server a token must have these `scopes` to call the tool.
     """
     name = name_of(function, name)
     check_name(name)
@@ -85,7 +85,7 @@ def tool_from(
     more: Json = {"outputSchema": declared, "annotations": annotations, "execution": _execution(task)}
     definition |= {key: value for key, value in more.items() if value is not None}
     checker(Tool, "2026-07-28")(definition)
-    encoded = encode(definition)  # what has no JSON form is found now, not by the first client
+    encoded = encode(definition)  # so that a value with no JSON form fails here, not at the first client
     mirrored = annotated_by_us(definition) if KEYWORD.encode() in encoded else {}
     check_text_if_any(immediate_response=immediate_response)
     return RegisteredTool(
@@ -101,7 +101,7 @@ def tool_from(
 
 
 def _execution(task: Any) -> Json | None:
-    """What the definition says of tasks. Raises ValueError."""
+    """The member `execution` of a definition: whether calls may be tasks. Raises ValueError."""
     supports = typing.get_args(TaskSupport)
     if task not in supports:
         raise ValueError(f"task is one of {', '.join(supports)}, not {task!r:.60}")
@@ -109,7 +109,7 @@ def _execution(task: Any) -> Json | None:
 
 
 def _by_hand(function: Callable[..., Any], schema: Json) -> tuple[Json, Any, str | None]:
-    """A hand-written input schema: the function takes the arguments as one dict."""
+    """Schema, loader and Context parameter of a function that takes its arguments as one dict."""
     check_input_schema(schema)
     check = own_validator(schema).check
     context, first = takes_one(function, Context)
@@ -127,7 +127,7 @@ def _by_hand(function: Callable[..., Any], schema: Json) -> tuple[Json, Any, str
 def _output(
     function: Callable[..., Any], declared: Json | bool | None
 ) -> tuple[Json | None, Callable[[Any], ContentAndData | CallToolResult]]:
-    """The output schema, if there is one, and how to make a result of what the function returns."""
+    """The output schema, if there is one, and the function that makes a result of a return value."""
     if isinstance(declared, dict):
         return declared, _checked_by(declared)
     hint = return_hint(function)
@@ -144,7 +144,7 @@ def _typed(hint: Any) -> tuple[Json, Callable[[Any], ContentAndData]]:
     compiler = Compiler()
     codec = compiler.codec(hint)
     is_object = compiler.resolved(codec).get("type") == "object"
-    # An object at the root is what every revision can say.
+    # Always an object at the root: revisions before 2026-07-28 know no other output schemas.
     if is_object:
         schema = {"type": "object", **codec.schema}
     else:
@@ -198,7 +198,7 @@ def _is_result(value: Any) -> bool:
 
 
 def _by_looks(value: Any) -> ContentAndData | CallToolResult:
-    """Content for a value of which nothing was declared."""
+    """Content for a value whose type was not declared: by what the value is."""
     if value is None:
         return [], MISSING
     if _is_result(value) and all(map(content.is_block, value["content"])):
