@@ -1,25 +1,25 @@
-"""What an OAuth does for one URL: it gets tokens, keeps them, and gets others where they no longer do.
+"""The OAuth client of one URL: it gets tokens, keeps them, and gets new ones when they are not enough.
 
-    before a request   `headers`    the token, renewed where it is at its end
+    before a request   `headers`    the token, renewed if it is about to expire
     401                `refused`    discovery (authorization_server_discovery)
                                     -> the refresh token, if there is one (index/refresh_tokens)
                                     -> else a grant of an extension, or registration (client_registration),
                                        the person (api/user_agents), the token request (api/token_flow)
     403                `refused`    the same with more scopes, a few times (index/error_handling)
 
-A 401 is looked into from the start each time: if the MCP server has changed its authorization server, nothing
-of the old one is sent to the new one. Tokens go to the origin of the URL alone.
+Each 401 starts with discovery again: if the MCP server has changed its authorization server, nothing of the
+old one is sent to the new one. Tokens are sent only to the origin of the URL.
 
-Revisions   2025-03-26  the MCP server is its own authorization server: so is each that has no protected
-                        resource metadata, whatever it speaks
+Revisions   2025-03-26  the MCP server is its own authorization server; so is, in any revision, a server
+                        without protected resource metadata
             2025-06-18 and later, as the pages say
 Errors      AuthorizationError: which step failed, where, and what can be done.
 Threads     any number of threads ask one OAuthClient. `_turn` is held by the one that gets tokens; the others
             wait for it, and go on with what it got: a hundred threads that find the token expired cause one
-            refresh. Where it got none, they are given its error: a person who says No to it says No to the
-            hundred, and is asked again by a request that is made after that. The store's lock does the same
-            for processes. While a person is asked, the deadlines of requests stand still, of those that wait
-            as well. `_tokens` is replaced in one piece.
+            refresh. If it got none, they are given its error: a person who refuses once has refused all the
+            hundred requests, and is asked again only by a request that is made later. The store's lock keeps
+            processes from refreshing at the same time. While a person is asked, the deadlines of requests
+            stand still, also of those that wait. `_tokens` is replaced as a whole, so reading needs no lock.
 """
 
 from __future__ import annotations
@@ -79,19 +79,19 @@ __all__ = ["OAuthClient"]
 _log = logger("mcp_ref.authorization")
 
 PAUSE_SECONDS = 15.0
-"""Between two attempts to renew a token that is not refused yet: each may take as long as a fetch."""
+"""Seconds between two attempts to renew a token before it is refused: each may take as long as a fetch."""
 TEMPORARY = ("server_error", "temporarily_unavailable")
-"""Errors that say nothing of the refresh token."""
+"""Errors that do not mean that the refresh token is invalid."""
 MAX_ROUNDS = 40
-"""Of the rounds that failed, the last ones are remembered."""
+"""How many failed rounds are remembered; the oldest is forgotten first."""
 LOST_CLIENT = ("invalid_client", "unauthorized_client")
 """Errors of a token endpoint that does not know the client any more."""
 
 
 class _Turn:
-    """The lock of those that get tokens, and what their rounds came to that failed.
+    """The lock of the thread that gets tokens, and the errors of the last rounds that failed.
 
-    A round is what one thread does after a refusal; others that were refused the same wait for it.
+    A round is all that one thread does after a refusal. Threads with the same refusal wait for it.
     """
 
     def __init__(self) -> None:
@@ -100,9 +100,10 @@ class _Turn:
 
     @contextmanager
     def round(self, what: Hashable, began: float) -> Iterator[None]:
-        """The round of a request that began then (monotonic), with the lock held.
+        """Around one round: `what` was refused to a request that began at `began` (monotonic).
 
-        Raises the AuthorizationError of an earlier round for the same that ended after that.
+        With the lock held. If a round for the same failed after this request began, raises the
+        AuthorizationError of that: a round of its own would ask the same person again.
         """
         ended, problem = self._failed.get(what, (began, None))
         if problem is not None and began <= ended:
@@ -118,7 +119,7 @@ class _Turn:
 
 
 def _copy(problem: AuthorizationError) -> AuthorizationError:
-    """The same without its traceback, which keeps alive what stands there."""
+    """The same error without its traceback, which would keep the objects in its frames alive."""
     return AuthorizationError(str(problem), error=problem.error, issuer=problem.issuer)
 
 
@@ -126,7 +127,7 @@ class OAuthClient:
     """The authorizer of one URL (runtime/http_client/authorizing)."""
 
     def __init__(self, oauth: OAuth, url: str, session: requests.Session | None = None) -> None:
-        """Of a session, its certificates and proxies count."""
+        """Only the certificates and proxies of the `session` are used."""
         self.oauth = oauth
         self.url = url
         self.discovery = Discovery(oauth, url, session)
@@ -135,13 +136,14 @@ class OAuthClient:
         self._kept = KeptTokens(oauth.store, self.place, client, "DPoP" if oauth.dpop else "Bearer")
         self._turn = _Turn()
         self._tokens: Tokens | None = None  # replaced with _turn held
-        self._way = "store"  # how they were had, until a request with them was accepted; then ""
+        # How the tokens were obtained ("store", "refresh", "grant", "person"); "" once they were accepted.
+        self._way = "store"
         self._found: Found | None = None  # guarded by _turn
         self._steps = StepUps()  # guarded by _turn
         self._is_loaded = False
         self._is_stopped = False
-        self._person: Any = None  # the user agent that is waited for
-        self._renew_after = 0.0  # monotonic; after an attempt that failed
+        self._person: Any = None  # the user agent, while a person is asked
+        self._renew_after = 0.0  # monotonic: the next early renewal, after one that failed
         self.proofs: Proofs | None = None
 
     def __repr__(self) -> str:
@@ -150,7 +152,9 @@ class OAuthClient:
     # -- what an exchange asks ---------------------------------------------------------------------------
 
     def headers(self, method: str, url: str) -> dict[str, str]:
-        """The token, if there is any; to no other origin. Raises AuthorizationError, StoreError.
+        """The headers with the token; {} if there is none, or the URL has another origin than the server.
+
+        Raises AuthorizationError, StoreError.
 
         # spec: basic/authorization/index/foreign-token-not-sent
         """
@@ -165,7 +169,7 @@ class OAuthClient:
         return self._headers_of(tokens, method, url)
 
     def _is_to_be_renewed(self, tokens: Tokens) -> bool:
-        """Whether to look for others; not where a person is being asked, or none were to be had just now."""
+        """Whether to renew the tokens early; not while a person is asked, or soon after a failed attempt."""
         if self._is_stopped or self._person is not None or time.monotonic() < self._renew_after:
             return False
         return is_due(tokens, time.time())
@@ -177,10 +181,13 @@ class OAuthClient:
         return right
 
     def refused(self, refusal: Refusal, deadline: Deadline) -> bool:
-        """Get what the server wants; whether there is anything new to send. Raises AuthorizationError."""
+        """Get other tokens after a 401 or 403. True if the request is worth sending again with new headers.
+
+        Raises AuthorizationError.
+        """
         challenges = parse_challenges(refusal.challenge)
         challenge = choose(challenges)
-        if challenges and challenge is None:  # it wants something else than tokens
+        if challenges and challenge is None:  # the server wants something other than tokens
             return False
         with self._turned(deadline):
             if self._is_stopped:
@@ -190,33 +197,33 @@ class OAuthClient:
             return self._is_renewed(refusal, challenge, deadline)
 
     def accepted(self, nonce: str | None) -> None:
-        """The tokens do."""
+        """The server accepted the tokens: if it refuses them later, they have expired or were revoked."""
         self._way = ""
         if nonce is not None and self.proofs is not None:
             self.proofs.keep_nonce(self.url, nonce, of_resource=True)
 
     @property
     def issuer(self) -> str | None:
-        """The authorization server whose tokens are sent, if there are any."""
+        """The authorization server whose tokens are sent; None without tokens."""
         return None if self._tokens is None else self._tokens.issuer
 
     def forget(self) -> bool:
-        """Forget the tokens, also in the store. Whether there were any."""
+        """Forget the tokens, also in the store. True if there were any."""
         with self._turned():
             self._tokens, self._is_loaded = None, True
             return self._kept.forget()
 
     def stop(self) -> None:
-        """Ask for nothing any more."""
+        """Send no more requests, and end the wait for a person."""
         self._is_stopped = True
         self.discovery.stop()
-        with suppress(AttributeError):  # a user agent of the application's need not have it
+        with suppress(AttributeError):  # no person is asked, or the application's user agent has no `stop`
             self._person.stop()
 
     # -- 401 ---------------------------------------------------------------------------------------------
 
     def _is_renewed(self, refusal: Refusal, challenge: Challenge | None, deadline: Deadline) -> bool:
-        """After a 401, with _turn held."""
+        """After a 401: get other tokens. True, or AuthorizationError. With _turn held."""
         if self._has_new_nonce(refusal, challenge) or self._has_others(refusal):
             return True
         with self._turn.round(refusal.sent.get("Authorization"), deadline.began):
@@ -224,7 +231,7 @@ class OAuthClient:
         return True
 
     def _renew(self, refusal: Refusal, challenge: Challenge | None, deadline: Deadline) -> None:
-        """Other tokens for those that are refused."""
+        """Replace the refused tokens: refresh them if the authorization server is the same, else get new."""
         found = self._discover(challenge, refusal.peer)
         scopes = self._initial_scopes(found, challenge)
         before = self._tokens
@@ -235,7 +242,10 @@ class OAuthClient:
         self._obtain(found, scopes, deadline)
 
     def _is_renewed_at(self, found: Found, before: Tokens, challenge: Challenge | None) -> bool:
-        """Whether the authorization server that issued the tokens renews them."""
+        """Refresh tokens at the server that issued them; True if that worked.
+
+        Raises AuthorizationError for tokens that were just issued, and refused at once: others would be, too.
+        """
         if self._way in ("person", "grant"):
             raise found.error(
                 f"{self.place} refuses the token that was just issued for it{_said_in(challenge)}"
@@ -247,14 +257,14 @@ class OAuthClient:
         return select_scopes(needed, found.resource.scopes, scopes_of(self.oauth.scopes))
 
     def _has_new_nonce(self, refusal: Refusal, challenge: Challenge | None) -> bool:
-        """Whether all that was missing is a nonce, which came with the refusal."""
+        """Whether only a nonce for the DPoP proof was missing, which came with the refusal."""
         if self.proofs is None or refusal.nonce is None:
             return False
         is_new = self.proofs.keep_nonce(self.url, refusal.nonce, of_resource=True)
         return is_new and challenge is not None and challenge.error == USE_NONCE
 
     def _has_others(self, refusal: Refusal) -> bool:
-        """Whether there are other tokens by now: of another thread, or of another process."""
+        """Whether another thread or process has got other tokens since this request was sent."""
         if self._tokens is None:
             return False
         if refusal.sent.get("Authorization") != f"{self._tokens.token_type} {self._tokens.access_token}":
@@ -262,14 +272,14 @@ class OAuthClient:
         return self._adopt(self._kept.newer(self._tokens))
 
     def _adopt(self, tokens: Tokens | None) -> bool:
-        """Go on with these, if there are any."""
+        """Use these tokens from now on; False if they are None."""
         if tokens is None:
             return False
         self._tokens, self._way = tokens, "store"
         return True
 
     def _discover(self, challenge: Challenge | None, peer: str | None) -> Found:
-        """Look for the authorization server, from the start."""
+        """Find the authorization server, from the start of discovery."""
         known = self._kept.server()
         self._found = self.discovery.find(challenge, peer, known.get("issuer"))
         self._make_proofs(known)
@@ -278,7 +288,7 @@ class OAuthClient:
     # -- 403 ---------------------------------------------------------------------------------------------
 
     def _is_to_step_up(self, refusal: Refusal, challenge: Challenge | None, deadline: Deadline) -> bool:
-        """After a 403, with _turn held: more scopes, if that is what the server wants.
+        """After a 403: get tokens with more scopes. False if the 403 is final. With _turn held.
 
         # spec: basic/authorization/index/step-up-consults-strategy
         """
@@ -296,19 +306,19 @@ class OAuthClient:
         return True
 
     def _requested(self, found: Found) -> tuple[str, ...]:
-        """The scopes that were asked for last; where none were, those that would be."""
+        """The scopes that were requested last; without tokens, those that would be requested first."""
         if self._tokens is None:
             return self._initial_scopes(found, None) or ()
         return self._tokens.requested or self._granted()
 
     def _granted(self) -> tuple[str, ...]:
-        """The scopes of the tokens of now."""
+        """The scopes of the present tokens."""
         return () if self._tokens is None else self._tokens.scopes or ()
 
     # -- renewal -----------------------------------------------------------------------------------------
 
     def _renew_early(self, due: Tokens) -> Tokens:
-        """Other tokens before a server refuses these; these, where there are no others."""
+        """Renew tokens before a server refuses them. Returns the new ones, or the old ones if that fails."""
         with self._turned():
             now = self._tokens
             if now is not due or now is None or self._is_stopped:
@@ -316,7 +326,7 @@ class OAuthClient:
             try:
                 found = self._found
                 if found is None or (now.issuer, now.resource) != found.names:
-                    return now  # the 401 leads on
+                    return now  # nothing was discovered for these tokens yet: that is done after a 401
                 if self.oauth.grant is not None:
                     self._obtain(found, now.requested, None)
                 else:
@@ -327,7 +337,11 @@ class OAuthClient:
             return self._tokens or due
 
     def _refresh(self, found: Found, before: Tokens) -> bool:
-        """Use the refresh token, if there is one. Whether there are new tokens; with _turn held."""
+        """Use the refresh token, if there is one. True if there are new tokens. With _turn held.
+
+        The store's lock is held until the new tokens are stored: another process that waits for it finds them
+        there (`newer`), and does not refresh as well.
+        """
         if self.oauth.grant is not None:
             return False
         with self._kept.lock(before):
@@ -364,7 +378,7 @@ class OAuthClient:
         self._keep(found, self._ask_person(found, scopes, deadline), "person")
 
     def _ask_person(self, found: Found, scopes: tuple[str, ...] | None, deadline: Deadline | None) -> Tokens:
-        """From the authorization request to the tokens.
+        """Have a person authorize this client, from the authorization request to the tokens.
 
         # spec: basic/authorization/security-considerations/oauth-best-practice
         # spec: basic/authorization/index/oauth21-implementations, basic/authorization/index/security-followed
@@ -394,7 +408,7 @@ class OAuthClient:
         return flow.request(request.token_form(request.code_of(callback)))
 
     def _authorized(self, person: Any, url: str, deadline: Deadline | None) -> str:
-        """What the person decides; time stands still meanwhile."""
+        """The URL of the authorization response. The deadline stands still while the person decides."""
         self._person = person
         try:
             with nullcontext() if deadline is None else deadline.hold():
@@ -411,7 +425,7 @@ class OAuthClient:
 
     @contextmanager
     def _turned(self, deadline: Deadline | None = None) -> Iterator[None]:
-        """One thread at a time. Another may be asking a person: then time stands still for this one, too."""
+        """Hold the lock of `_turn`, and the deadline while this waits for it: a person may be being asked."""
         if not self._turn.lock.acquire(blocking=False):
             if deadline is None:
                 is_here = self._turn.lock.acquire(timeout=2 * MAX_FETCH_SECONDS)
@@ -426,16 +440,16 @@ class OAuthClient:
             self._turn.lock.release()
 
     def _load(self) -> None:
-        """What the store has from before. With _turn held."""
+        """Load the tokens from the store, the first time. With _turn held."""
         if not self._is_loaded:
             tokens = self._kept.last()
-            # Tokens that are bound to a key which is lost are lost with it.
+            # Tokens that are bound to a key cannot be used if the key is lost.
             is_good = tokens is None or self._make_proofs(self._kept.server())
             self._tokens = tokens if is_good else None
         self._is_loaded = True
 
     def _keep(self, found: Found, tokens: Tokens, way: str) -> None:
-        """From now on these are sent. With _turn held."""
+        """Store these tokens, and send them from now on. With _turn held."""
         wanted = "DPoP" if self.oauth.dpop else "Bearer"
         if tokens.token_type != wanted:
             raise found.error(f"it issued a token of the type {tokens.token_type}, and not {wanted}")
@@ -443,10 +457,10 @@ class OAuthClient:
         self._tokens, self._way = tokens, way
 
     def _make_proofs(self, known: Mapping[str, Any]) -> bool:
-        """The key that tokens are bound to: that of before, or a new one. False if that of before is lost."""
+        """Make `proofs`, with the stored key or else a new one. False if it is new: no tokens have it."""
         if not self.oauth.dpop or self.proofs is not None:
             return True
-        from mcp_ref.extensions.dpop import Proofs  # few need it
+        from mcp_ref.extensions.dpop import Proofs  # imported here for start-up time: few need it
 
         algorithm, jwk = self.oauth.signing_algorithm, known.get("dpop_key")
         key = None if jwk is None else _key_of(jwk, algorithm)
@@ -468,7 +482,7 @@ def _key_of(jwk: Any, algorithm: str) -> Key | None:
 
 
 def _checked(redirect_uri: str) -> str:
-    """The redirect URI of a user agent. Raises AuthorizationError."""
+    """The redirect URI of a user agent, if it is allowed. Raises AuthorizationError."""
     try:
         return check_redirect_uri(redirect_uri)
     except ValueError as problem:
@@ -481,6 +495,6 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _said_in(challenge: Challenge | None) -> str:
-    """What the server says of it, short and on one line."""
+    """What a challenge says of the refusal, short and on one line; "" if it says nothing."""
     said = None if challenge is None else challenge.params.get("error_description") or challenge.error
     return "" if said is None else f": {one_line(said[:300])}"

@@ -1,7 +1,7 @@
-"""What few need to say of a server or a client: `Server(..., options=ServerOptions(workers=10))`.
+"""The less common options of a server or a client: `Server(..., options=ServerOptions(workers=10))`.
 
 Revisions   all.
-Threads     an object that never changes: any.
+Threads     any: these objects never change.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 __all__ = ["AppOptions", "ClientOptions", "RunOptions", "ServerOptions"]
 
 FEATURES = ("tools", "resources", "prompts", "completions")
-"""Capabilities that a server may declare before there is anything behind them."""
+"""Capabilities that a server may declare before anything is registered for them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ServerOptions:
     """How a server describes itself, what it declares, and within which bounds it serves.
 
-    Raises TypeError or ValueError for an option that cannot be, by its name.
+    Raises TypeError or ValueError for an invalid option, and names it.
     """
 
     description: str | None = None
@@ -61,38 +61,38 @@ class ServerOptions:
     """Whether each result of 2026-07-28 says which server it is from (serverInfo)."""
 
     offers: Iterable[str] = ()
-    """What is declared though there is nothing of it yet: some of FEATURES."""
+    """Capabilities to declare though nothing is registered for them yet: some of FEATURES."""
     logging: bool = True
     """Whether clients may be sent log messages."""
     experimental: dict[str, Json] | None = None
-    """Capabilities of no specification: name -> settings."""
+    """Capabilities outside the specification: name -> settings."""
     extensions: dict[str, Json] | None = None
     """Extensions that it supports: identifier -> settings."""
 
     ttl_ms: int = 0
-    """Milliseconds for which clients may keep results."""
+    """Milliseconds for which clients may cache results."""
     cache_scope: CacheScope = "private"
-    """Whether a result may be given to others than the client that requested it."""
+    """Whether a cached result may be given to others than the client that requested it."""
     caching: Mapping[str, Caching] | None = None
     """The same two for single methods: {"tools/list": Caching(60_000)}."""
 
     workers: int = 100
     """Requests that run at once: of each connection, or of all over HTTP."""
     queue: int = 1000
-    """Requests that wait for a worker; beyond them, requests are refused."""
+    """Requests that may wait for a worker; beyond them, requests are refused."""
     queue_bytes: int = MAX_WAITING_BYTES
-    """Bytes of all messages that wait."""
+    """Bytes of all messages that may wait for a worker."""
     max_message_bytes: int = 64 << 20
     """Bytes of the longest message that is read."""
     notices: Limit | None = None
-    """Progress and log messages that one connection may be sent."""
+    """How many progress and log messages one connection may be sent."""
 
     timeout: float = 30.0
-    """Seconds for a request to the client."""
+    """Seconds that a request to the client waits for its answer."""
     ping_every: float | None = None
-    """Seconds after which a legacy client is pinged, and left if it does not answer in `timeout`."""
+    """Seconds between pings of a legacy client, which is given up if one is not answered within `timeout`."""
     state_seconds: float = 900.0
-    """Seconds for which the state of a question is good."""
+    """Seconds for which the state of a question is accepted."""
     audit_arguments: bool = False
     """Whether the audit has the arguments of calls, too."""
 
@@ -152,33 +152,34 @@ class RunOptions(AppOptions, TypedDict, total=False):
 class ClientOptions:
     """How a client describes itself, what it declares, and within which bounds it asks and is asked.
 
-    Raises TypeError or ValueError for an option that cannot be, by its name.
+    Raises TypeError or ValueError for an invalid option, and names it.
     """
 
     name: str = "mcp_ref"
-    """The client's name, as servers get to know it."""
+    """The client's name, as servers are told it."""
     version: str = "0"
     """Its version."""
     title: str | None = None
     """Its name for people."""
     revisions: Sequence[str] = REVISIONS
-    """Those that it supports, unless `connect(revision=...)` insists on one."""
+    """The revisions that it supports, unless `connect(revision=...)` insists on one."""
     experimental: Mapping[str, Json] | None = None
-    """Capabilities of no specification: name -> settings."""
+    """Capabilities outside the specification: name -> settings."""
     extensions: Mapping[str, Json] | None = None
     """Extensions that it supports: identifier -> settings."""
     tasks: bool = True
     """Whether calls may be tasks, and servers may have this client run tasks (basic/utilities/tasks).
 
-    In 2026-07-28 only what needs a task says so: `start_tool`, and a call that is refused for want of it.
+    In 2026-07-28 a request declares tasks only where they are needed: `start_tool`, a call that was refused
+    because it must be a task, and requests about a task.
     """
 
     elicitation_modes: Sequence[str] = MODES
-    """What `elicitation` can ask: forms, URLs, or both."""
+    """What the callback `elicitation` can present: forms, URLs, or both."""
     sampling_tools: bool = False
     """Whether the model of `sampling` may be offered tools."""
     sampling_context: bool = False
-    """Whether it may be given context of other servers."""
+    """Whether that model may be given context of other servers."""
     sampling_review: Callable[[Any, Any], Any] | None = None
     """`fn(request, proceed)` sees every request and answer of `sampling`, and may change or refuse them."""
     ask_limit: Limit | None = None
@@ -186,38 +187,38 @@ class ClientOptions:
     ask_timeout: float = FOR_PEOPLE
     """Seconds that an answer of the application may take."""
     max_rounds: int = MAX_ROUNDS
-    """How often one request is sent again with what the server asked for (basic/patterns/mrtr)."""
+    """How often one request is sent again with answers to what the server asked (basic/patterns/mrtr)."""
 
     max_timeout: float | None = None
-    """Seconds for a request whose progress restarts its `timeout`; 20 times that by default."""
+    """Seconds for all of a request whose progress restarts its `timeout`; by default 20 times that."""
     probe_timeout: float = PROBE_TIMEOUT_SECONDS
-    """Seconds, but at most `timeout`, for a process to say what it speaks; then it is sent `initialize`.
+    """Seconds, but at most `timeout`, for a process to answer server/discover; then it is sent `initialize`.
 
     See basic/transports/stdio/backward_compatibility.
     """
     ping_every: float | None = None
-    """Seconds after which a legacy server is pinged, and left if it does not answer in `timeout`."""
+    """Seconds between pings of a legacy server, which is given up if one is not answered within `timeout`."""
     max_message_bytes: int = 64 << 20
     """Bytes of the longest message that is read."""
     eras: bool | KnownEras = True
-    """Where the era of a server is remembered: in this process, nowhere (False), or apart (a KnownEras)."""
+    """Where the era of a server is remembered: in this process, nowhere (False), or in a KnownEras."""
     principal: Hashable = None
-    """Whose private results a shared Cache keeps."""
+    """On whose behalf this client asks: a shared Cache keeps private results for each principal apart."""
     draft_headers: bool = False
     """Whether messages in sessions over HTTP have the `Mcp-*` headers, for servers of an interim draft."""
     audit_arguments: bool = False
     """Whether the audit has the arguments of calls, too."""
 
     env: Mapping[str, str] | None = None
-    """What a command sees besides the few variables that a child gets by default."""
+    """Environment variables of a command, besides the few that a child gets by default."""
     cwd: str | os.PathLike[str] | None = None
-    """Where a command is run."""
+    """The directory in which a command is run."""
     on_stderr: Callable[[str], object] | None = None
     """Called with each line that a command says on its stderr."""
     grace: float = 2.0
-    """Seconds that a closed command has to exit, twice, before it is killed."""
+    """Seconds that a command has to exit after its stdin is closed, and again after SIGTERM; then SIGKILL."""
     session: Any = None
-    """A session of requests, for a URL: proxies, certificates, cookies."""
+    """A `requests.Session`, for a URL: its proxies, certificates and cookies are used."""
     on_wire: Callable[[str, bytes], object] | None = None
     """Called with each message as it crosses the wire: ">" for one to the server, "<" for one from it."""
 
@@ -238,10 +239,10 @@ class ClientOptions:
         seconds += [name for name in ("max_timeout", "ping_every") if getattr(self, name) is not None]
         for name in seconds:
             check_seconds(name, getattr(self, name))
-        hash(self.principal)  # TypeError: what cannot be told from others is no principal
+        hash(self.principal)  # TypeError if it is not hashable: the cache has it in its keys
 
     def _check_declared(self) -> None:
-        """What a server is told: revisions and capabilities."""
+        """Check what a server is told: revisions and capabilities."""
         if not self.revisions:
             raise ValueError("revisions names at least one revision")
         for date in self.revisions:

@@ -1,14 +1,14 @@
-"""The line to one server: how it is opened, read, opened again and closed (page: basic/transports/stdio,
+"""A client's line to one server: how it is opened, read, opened again, closed (page: basic/transports/stdio,
 "Shutdown" and "Unexpected Termination").
 
-A server of the modern era that crashes is started again by the next request: it held no state, so
-nothing is lost but what was under way, and that has failed with the reason. Not so in the legacy era,
-where the session died with the server; and not for a server that ended by itself, with exit code 0.
+A server of the modern era that crashes is started again by the next request: it held no state, so only the
+requests under way are lost, and they have failed with the reason. A server of the legacy era is not started
+again, since its session died with it; nor is a server that ended by itself, with exit code 0.
 
 Revisions   2026-07-28 for the restart, all for the rest.
 Threads     `mcp_ref reader` runs `_read`, one a connection, and ends with it: it releases the link. `alive`
-            runs on whichever thread wants to ask something; `_opening` makes others wait for the one that
-            restarts. `close` may run beside it: `_changing` decides which of the two comes first.
+            runs on any thread that sends a request; `_opening` makes others wait for the one that restarts
+            the server. `close` may run beside it: `_changing` decides which of the two comes first.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _log = logger("mcp_ref.client")
 CLOSED = "this client was closed"
 
 STARTING = 30.0
-"""Seconds that `close` waits for a thread that starts the server again: it ends what it started."""
+"""Seconds that `close` waits for a thread that is starting the server again, and then ends it itself."""
 
 RESTARTS = 3
-"""How often a server is started again within a minute; then its end is taken for the end."""
+"""How often a server is started again within a minute; after that, requests fail."""
 
 
 class ConnectionLimits(NamedTuple):
-    """What `connect` says of each connection to the server."""
+    """The options of `connect` that bound each connection to the server. Times are in seconds."""
 
     timeout: float
     max_timeout: float | None
@@ -53,7 +53,7 @@ class ConnectionLimits(NamedTuple):
 
 
 class ServerLink(Protocol):
-    """A child process, a server in this process, or one behind a transport of one's own."""
+    """The streams of bytes to a server: a child process, a server in this process, or another transport."""
 
     @property
     def write(self) -> Callable[[bytes], None]:
@@ -61,28 +61,30 @@ class ServerLink(Protocol):
 
     @property
     def peer_drained_input(self) -> bool:
-        """Whether the server read all that was sent to it, as far as it can be told."""
+        """Whether the server has read all that was sent to it, as far as that can be known."""
 
     @property
     def crashed(self) -> bool:
-        """Whether it is gone in a way after which it may be started again."""
+        """Whether the server ended in a way after which it may be started again."""
 
     def read(
         self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int
     ) -> None:
-        """Read until there is no more."""
+        """Read until the stream ends: `receive` gets each line, `too_long` the size and beginning of one that
+        has more than `limit` bytes.
+        """
 
     def silence(self) -> str:
-        """What is known of a server that does not answer."""
+        """What is known of a server that does not answer, for an error message."""
 
     def exit_reason(self) -> str:
-        """Why there is no more to read."""
+        """Why there is no more to read, for an error message."""
 
     def close(self) -> None:
-        """End it. Any thread, any number of times."""
+        """End the server or the link to it. Any thread, any number of times."""
 
     def release(self) -> None:
-        """Give back what reading needs: for the thread that reads, at its end, or instead of it."""
+        """Release what reading needs. Called by the thread that reads when it ends, or if it never began."""
 
 
 class Line:
@@ -101,10 +103,10 @@ class Line:
         self._dial = dial
         self._limits = limits
         self._probe_timeout, self._known_era = probe_timeout, known_era
-        # Held while a server is started again, by one thread at a time, which may be interrupted by `close`.
+        # Held by the one thread that starts the server again; `close` may run beside it.
         self._opening = threading.RLock()
-        self._restarts: list[float] = []  # guarded by _opening
-        # Held for a moment: after `_closed` is set no new link becomes this line's.
+        self._restarts: list[float] = []  # when, monotonic; guarded by _opening
+        # Held for a moment, so that no new link is attached after `_closed` was set: none would close it.
         self._changing = threading.Lock()
         self._closed = False
         self._is_open = False
@@ -113,7 +115,7 @@ class Line:
         self._attach()
 
     def _attach(self) -> None:
-        """A new link, and the connection over it. ConnectionClosed: this line was closed meanwhile."""
+        """Make a new link and the connection over it. Raises ConnectionClosed if this line was closed."""
         link = self._dial()
         reader: threading.Thread | None = None
         try:
@@ -132,7 +134,7 @@ class Line:
             with self._changing, Uninterrupted():
                 if self._closed:
                     raise ConnectionClosed(CLOSED)
-                reader.start()  # from here on it is for the reader to release the link
+                reader.start()  # from here on the reader releases the link
                 self.link, self.connection, self._reader = link, connection, reader
         except BaseException:
             link.close()
@@ -141,27 +143,27 @@ class Line:
             raise
 
     opens_again = False
-    """Whether `open` may be called again after it failed: a link that ended is over."""
+    """Whether `open` may be called again after it failed: a link that has ended cannot be used again."""
 
     draft_headers = False
-    """Whether messages in sessions repeat their body in headers: that is for HTTP."""
+    """Whether messages in sessions repeat their body in headers: only over HTTP."""
 
     repeats_arguments = False
-    """Whether arguments of tools go into headers as well: that is for HTTP."""
+    """Whether arguments of tools go into headers as well: only over HTTP."""
 
     session_id: str | None = None
-    """The session that the server named: that is for HTTP, too."""
+    """The id that the server gave the session: only over HTTP."""
 
     @property
     def heard(self) -> bool:
-        """Whether the server read all that was sent to it, as far as it can be told."""
+        """Whether the server has read all that was sent to it, as far as that can be known."""
         return self.link.peer_drained_input
 
     def listen(self) -> None:
-        """Hear what belongs to no request: a pipe brings that anyway."""
+        """Begin to receive messages that belong to no request. Nothing to do: a pipe brings them anyway."""
 
     def open(self) -> None:
-        """Agree with the server on a revision. Raises if that cannot be."""
+        """Agree with the server on a revision. Raises if that fails."""
         try:
             era.open_connection(self._client, self.connection, self._probe_timeout, self._known_era)
         except RequestTimeout as problem:
@@ -181,12 +183,12 @@ class Line:
             link.release()
 
     def _end_of(self, link: ServerLink) -> str:
-        """Why a link ended and, where its session is lost with it, what to do."""
+        """Why a link ended and, if its session is lost with it, what to do."""
         is_lost = self._is_open and not self._holds_no_state
         return f"{link.exit_reason()}; connect again" if is_lost else link.exit_reason()
 
     def alive(self) -> Connection:
-        """The connection to ask on: a new one, to a new process, where a modern server crashed."""
+        """The connection to send requests on: a new one, to a new process, if a modern server crashed."""
         connection = self.connection
         if connection.failure is None or self._closed or not self._may_restart():
             return connection
@@ -200,11 +202,11 @@ class Line:
 
     @property
     def _holds_no_state(self) -> bool:
-        """Whether nothing is lost with a server but what was under way."""
+        """Whether only the requests under way are lost if the server ends: in the modern era."""
         return self._client.negotiated.revision.modern
 
     def _restart(self) -> None:
-        """A new process and a new connection to it. With _opening held.
+        """Start a new process and connect to it, at most RESTARTS times a minute. With _opening held.
 
         # spec: basic/transports/stdio/restart-crashed-server
         """
@@ -220,19 +222,19 @@ class Line:
         self._client.open()
 
     def lose(self, reason: str) -> None:
-        """The server does not answer any more: all that waits fails, and a process of ours is ended."""
+        """The server does not answer any more: all requests that wait fail, and a child process is ended."""
         self.connection.end(reason)
         self.link.close()
 
     def close(self) -> None:
-        """End the connection and, over stdio, the server. Everything that still waits fails at once.
+        """End the connection and, over stdio, the server. All requests that still wait fail at once.
 
-        Any thread, any number of times: what Ctrl-C interrupted is done by the next call.
+        Any thread, any number of times: if Ctrl-C interrupts it, the next call does the rest.
         """
         with self._changing:
             self._closed = True
         self._hang_up()
-        # A thread that starts the server again just now finds out, and ends what it started.
+        # A thread that is starting the server again sees `_closed`, and ends what it started: wait for that.
         if self._opening.acquire(timeout=STARTING):
             self._opening.release()
 
@@ -247,7 +249,7 @@ class Line:
             reader.join(5.0)
 
     def forked(self) -> None:
-        """Never start the server again in a forked child: it is the parent's."""
+        """Never start the server again in a forked child: the server is the parent's."""
         self._opening = threading.RLock()
         self._changing = threading.Lock()
         self._closed = True

@@ -1,11 +1,12 @@
-"""How tokens are asked for at one authorization server: who asks, and what (page: basic/authorization/index).
+"""The token requests of a client to one authorization server (page: basic/authorization/index).
 
-`Flow` is the `TokenRequests` of basic/authorization/token_requests, for grants of extensions as for the code
-of a person. Who asks comes out of the page Client Registration; a registration is kept, by its issuer.
+A `Flow` implements `TokenRequests` of basic/authorization/token_requests, for the grants of extensions and
+for the code that a person's consent gives. The page Client Registration decides as which client it asks; a
+dynamic registration is stored under its issuer.
 
 Revisions   2025-03-26 and later.
 Errors      AuthorizationError, with the server's code where it gave one.
-Threads     one flow is the affair of one thread, which has its owner's turn (api/oauth_client).
+Threads     a flow is used by one thread, which holds `_turn` of its owner (api/oauth_client).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ USE_NONCE = "use_dpop_nonce"
 
 
 class Flow:
-    """How tokens are asked for at one authorization server (TokenRequests of token_requests)."""
+    """The requests for one set of tokens, at one authorization server: a TokenRequests of token_requests."""
 
     def __init__(
         self, owner: OAuthClient, found: Found, scopes: tuple[str, ...] | None, redirect_uri: str = ""
@@ -51,7 +52,7 @@ class Flow:
 
     @property
     def issuer(self) -> str:
-        """The authorization server."""
+        """The issuer identifier of the authorization server."""
         return self._found.issuer
 
     @property
@@ -66,27 +67,29 @@ class Flow:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What to ask for."""
+        """The scopes to ask for."""
         return self._requested or ()
 
     # -- who asks ----------------------------------------------------------------------------------------
 
     @property
     def client(self) -> TokenClient:
-        """The client, as this server knows it; it is registered where that is needed."""
+        """The client as this authorization server knows it; it is registered first if need be."""
         if self._client is None:
             self._client = self._token_client(self._registration())
         return self._client
 
     def known_client(self) -> TokenClient:
-        """The client that tokens were issued to; it is not registered anew for them."""
+        """The client to which the present tokens were issued. It is not registered anew for them."""
         kept = Registration.from_json(self._owner.oauth.store.get(f"client {self.issuer}") or {})
         if self._owner.oauth.client_id is not None or kept is None or kept.issuer != self.issuer:
             return self.client
         return self._token_client(kept)
 
     def _registration(self) -> Registration:
-        """# spec: basic/authorization/client-registration/no-credential-reuse
+        """The registration at this issuer: given beforehand, a document, a stored one, or a new one.
+
+        # spec: basic/authorization/client-registration/no-credential-reuse
         # spec: basic/authorization/client-registration/reregister-on-change
         # spec: basic/authorization/client-registration/cimd-portable
         # spec: basic/authorization/authorization-server-discovery/no-credential-crossing
@@ -111,7 +114,7 @@ class Flow:
         return self._register()
 
     def _register(self) -> Registration:
-        """Dynamic registration."""
+        """Register dynamically, and store the registration. Raises AuthorizationError."""
         oauth, url = self._owner.oauth, str(self.metadata["registration_endpoint"])
         method = oauth.auth_method or _method_to_register(self.metadata)
         uris = [self.redirect_uri] if self.redirect_uri else []
@@ -159,9 +162,9 @@ class Flow:
         return read_tokens(said, issuer=self.issuer, resource=self.resource, requested=self._requested)
 
     def _posted(self, url: str, form: Mapping[str, str], client: TokenClient) -> tuple[Fetched, bool]:
-        """The answer, and whether a new nonce for proofs came with it.
+        """The answer, and whether a new nonce for DPoP proofs came with it.
 
-        The client shows each time anew who it is: an assertion of its is good once.
+        The client is authenticated anew each time, since an assertion may be used only once.
         """
         headers, form = client.authenticated(form, self.issuer)
         proofs = self._owner.proofs
@@ -174,13 +177,13 @@ class Flow:
     def post(self, url: str, form: Mapping[str, str], *, client: TokenClient) -> dict[str, Any]:
         """The answer of another token endpoint, which the application has named. Raises AuthorizationError.
 
-        What is issued there is bound to no key, so nothing is proved.
+        There is no DPoP proof: tokens of that endpoint are not bound to a key.
         """
         headers, form = client.authenticated(form, url)
         return self._answered(url, self._owner.discovery.post_to_named(url, form, headers))
 
     def _answered(self, url: str, fetched: Fetched) -> dict[str, Any]:
-        """What a token endpoint has granted. Raises AuthorizationError."""
+        """The JSON of a successful answer of a token endpoint. Raises AuthorizationError for any other."""
         said = _object_in(fetched)
         if "error" in said:
             raise refused_by("token endpoint", url, said, self.issuer)
@@ -201,7 +204,7 @@ def _object_in(fetched: Fetched) -> dict[str, Any]:
 
 
 def _method_to_register(metadata: Mapping[str, Any]) -> str:
-    """How a client that registers by itself will authenticate: as a public one where that is known."""
+    """The authentication method to register with: "none" (a public client) if the server supports it."""
     supported = metadata.get("token_endpoint_auth_methods_supported")
     offered = supported if isinstance(supported, list) else ["client_secret_basic"]
     return next((m for m in ("none", "client_secret_basic", "client_secret_post") if m in offered), "none")

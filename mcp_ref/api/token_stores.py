@@ -3,15 +3,15 @@
     MemoryTokens()          for as long as this process runs; the default
     FileTokens("tokens")    in a file of mode 0600, which processes of one user share, and which outlives them
 
-`KeptTokens` is what a client makes of it. A store of one's own has the four methods of `TokenStore`. Keys:
+A client uses a store by `KeptTokens`. A store of one's own has the four methods of `TokenStore`. Keys:
 
     server <url>                              which authorization server a URL was last authorized by
     client <issuer>                           the registration there
     tokens <issuer> <resource> [<client id>]  the tokens
 
 Revisions   2025-03-26 and later.
-Errors      StoreError, where a file cannot be used. An entry that was damaged is as good as lost: there is a
-            warning, and what it was is got anew.
+Errors      StoreError, where a file cannot be used. A damaged entry counts as lost: there is a warning, and
+            the tokens are obtained anew.
 Threads     any; `lock` is held while tokens are renewed, also across processes.
 """
 
@@ -36,14 +36,14 @@ __all__ = ["FileTokens", "KeptTokens", "MemoryTokens", "TokenStore"]
 _log = logger("mcp_ref.authorization")
 
 MAX_WAIT_SECONDS = 60.0
-"""The longest that one holder of a key is waited for: a renewal takes seconds."""
+"""How long a thread waits for the lock of a key: a renewal takes seconds."""
 
 
 class TokenStore(Protocol):
-    """What keeps secrets by keys. Each value is a JSON object."""
+    """Stores secrets under keys. Each value is a JSON object."""
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """What is kept under a key."""
+        """The value of a key; None if there is none."""
 
     def set(self, key: str, value: Mapping[str, Any]) -> None:
         """Keep a value."""
@@ -52,11 +52,11 @@ class TokenStore(Protocol):
         """Forget a value, if there is one."""
 
     def lock(self, key: str) -> AbstractContextManager[None]:
-        """Keeps others out that lock the same key, for as long as the block runs."""
+        """Around a block that no other user of the store runs with the same key at the same time."""
 
 
 class MemoryTokens:
-    """A store in this process; nothing of it is written anywhere."""
+    """A store in the memory of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -67,7 +67,7 @@ class MemoryTokens:
         return "MemoryTokens()"
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """What is kept under a key."""
+        """The value of a key; None if there is none."""
         with self._lock:
             found = self._kept.get(key)
         return None if found is None else dict(found)
@@ -89,7 +89,7 @@ class MemoryTokens:
 
     @contextmanager
     def lock(self, key: str) -> Iterator[None]:
-        """Keeps other threads out that lock the same key. Raises LocalError where they take too long."""
+        """Keep out other threads that lock the same key. Raises LocalError if they take too long."""
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         if not lock.acquire(timeout=MAX_WAIT_SECONDS):
@@ -115,7 +115,7 @@ class FileTokens:
         return f"FileTokens({str(self._file.path)!r})"
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """What is kept under a key. Raises StoreError."""
+        """The value of a key; None if there is none. Raises StoreError."""
         return self._file.get(key)
 
     def set(self, key: str, value: Mapping[str, Any]) -> None:
@@ -131,26 +131,26 @@ class FileTokens:
         return self._file.keys()
 
     def lock(self, key: str) -> AbstractContextManager[None]:
-        """Keeps other threads and processes out that lock the same key."""
+        """Keep out other threads and processes that lock the same key."""
         return self._file.lock(key, MAX_WAIT_SECONDS)
 
 
 class KeptTokens:
-    """What a store has of one MCP server."""
+    """The entries of one MCP server in a store."""
 
     def __init__(self, store: TokenStore, place: str, client: str | None, token_type: str) -> None:
-        """`place` is the URL of the server, `client` the id that the application has named."""
+        """`place` is the URL of the server, `client` the client id that the application has named, if any."""
         self._store, self._place = store, place
         self._suffix = f" {client}" if client else ""
         self._token_type = token_type
         self._is_told = False
 
     def server(self) -> dict[str, Any]:
-        """What was noted of the server last; {} if it is a new one."""
+        """The entry of the server: its issuer, its resource, the key for DPoP. {} if it is a new one."""
         return self._store.get(f"server {self._place}") or {}
 
     def last(self) -> Tokens | None:
-        """The tokens that were sent there last."""
+        """The tokens that were obtained last for this server; None if there are none to use."""
         known = self.server()
         issuer, resource = known.get("issuer"), known.get("resource")
         if not isinstance(issuer, str) or not isinstance(resource, str):
@@ -158,13 +158,13 @@ class KeptTokens:
         return self._like(Tokens("", self._token_type, issuer, resource))
 
     def newer(self, than: Tokens) -> Tokens | None:
-        """Other tokens for the same, which another process has got meanwhile, if they are still good."""
+        """Other tokens for the same, stored by another process; None if there are no good ones."""
         found = self._like(than)
         is_other = found is not None and found.access_token != than.access_token
         return found if found is not None and is_other and not is_due(found, time.time()) else None
 
     def latest(self, tokens: Tokens) -> Tokens:
-        """These tokens as they are kept: another process may have their refresh token renewed."""
+        """These tokens as they are stored now: another process may have replaced their refresh token."""
         return self._like(tokens) or tokens
 
     def _like(self, tokens: Tokens) -> Tokens | None:
@@ -177,7 +177,7 @@ class KeptTokens:
         return found if found.token_type == self._token_type else None
 
     def tell_damage(self, what: str) -> None:
-        """Say that it cannot be used; once, for one damage is read many times."""
+        """Warn that an entry cannot be used; once, since a damaged entry is read many times."""
         if not self._is_told:
             _log.warning("what is kept of %s is damaged, and begun anew: %s", self._place, what)
         self._is_told = True
@@ -186,11 +186,11 @@ class KeptTokens:
         return f"tokens {tokens.issuer} {tokens.resource}{self._suffix}"
 
     def lock(self, tokens: Tokens) -> AbstractContextManager[None]:
-        """Keeps others out that renew them."""
+        """Keep out other threads and processes that renew these tokens."""
         return self._store.lock(self._key(tokens))
 
     def keep(self, tokens: Tokens, dpop_key: Mapping[str, Any] | None = None) -> None:
-        """Keep them, and that they are for this server."""
+        """Store them, and note in the entry of the server that they are for it."""
         self._store.set(self._key(tokens), tokens.to_json())
         known: dict[str, Any] = {"issuer": tokens.issuer, "resource": tokens.resource}
         if dpop_key is not None:
@@ -198,7 +198,7 @@ class KeptTokens:
         self._store.set(f"server {self._place}", known)
 
     def forget(self) -> bool:
-        """Keep no tokens of this server any more. Whether there were any. The registration stays."""
+        """Forget the tokens of this server, but not the registration. True if there were any."""
         known = self.server()
         issuer, resource = known.get("issuer"), known.get("resource")
         if not isinstance(issuer, str) or not isinstance(resource, str):
@@ -208,7 +208,7 @@ class KeptTokens:
         return True
 
     def forget_refresh(self, tokens: Tokens) -> Tokens:
-        """The same without the refresh token, which is over."""
+        """The same tokens without the refresh token, which is invalid; they are stored so."""
         rest = replace(tokens, refresh_token=None)
         self._store.set(self._key(rest), rest.to_json())
         return rest
