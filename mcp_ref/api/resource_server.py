@@ -1,4 +1,4 @@
-"""A protected server: what an author says of the access tokens that it takes (pages: basic/authorization).
+"""A protected server: which access tokens it accepts, and what they allow (pages: basic/authorization).
 
     server.run("http", auth=ResourceServer(
         "https://notes.example.com/mcp",
@@ -11,19 +11,19 @@
     def write(ctx: Context, text: str) -> str:
         return f"{ctx.token.subject} wrote {len(text)} characters"
 
-Every HTTP request passes, in either transport, before its body is read:
+Every HTTP request, in either transport, passes these steps before its body is read:
 
     step 1   its token, from the Authorization header        401, 400
-    step 2   what the token says                             401, 503
-    step 3   for this server, of its issuers, now            401
-    step 4   bound to a key? shown by this request (DPoP)    401
+    step 2   what the token says, by `verify`                401, 503
+    step 3   for this server, of its issuers, valid now      401
+    step 4   if bound to a key: the request proves it (DPoP) 401
     step 5   the scopes: of a POST once its message is known, before any of it is done    403
 
-The principal of the request is the subject of its token.
+The principal of the request is the subject of its token, unless `principal` says otherwise.
 
 Revisions   2025-03-26 to 2026-07-28
-Errors      Refused, with a challenge; TypeError and ValueError for a ResourceServer that cannot be.
-Threads     a ResourceServer never changes: any.
+Errors      Refused, with a challenge; TypeError and ValueError for invalid options of a ResourceServer.
+Threads     any: a ResourceServer never changes.
 Not here    how a request carries its token, and the order of the checks
             (basic/authorization/index/access_tokens), which status and which challenge (.../error_handling),
             the metadata (basic/authorization/authorization_server_discovery)
@@ -82,44 +82,44 @@ LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True)
 class ResourceServer:
-    """Which tokens a server takes, and what they allow.
+    """Which tokens a server accepts, and what they allow.
 
-    Raises TypeError or ValueError for an option that cannot be, by its name.
+    Raises TypeError or ValueError for an invalid option, and names it.
     """
 
     resource: str
-    """The URL of the MCP endpoint as its clients know it, also where a proxy stands in between. Tokens are
-    for this audience.
+    """The URL of the MCP endpoint as its clients know it, also behind a proxy. Tokens must have it as their
+    audience.
     """
     _: KW_ONLY
     authorization_servers: Sequence[str]
-    """The issuers whose tokens are taken."""
+    """The issuers whose tokens are accepted."""
     verify: Verifier
-    """What makes an AccessToken of a token: a JwtVerifier, an Introspection, or a function."""
+    """Makes an AccessToken from a token: a JwtVerifier, an Introspection, or a function."""
     scopes: Sequence[str] = ()
-    """What every request needs."""
+    """Scopes that every request needs."""
     scopes_supported: Sequence[str] | None = None
-    """What the metadata says that clients may ask for; `scopes` if it is None."""
+    """Scopes that the metadata lists for clients to ask for; None for those of `scopes`."""
     implies: Mapping[str, Sequence[str]] | None = None
-    """Broader scopes: {"notes:write": ["notes:read"]}."""
+    """Scopes that have others in them: {"notes:write": ["notes:read"]}."""
     principal: Callable[[AccessToken], str] | None = None
-    """Whose requests a token brings. The subject, if it is None, after its issuer if there are several."""
+    """Returns on whose behalf a token is. None: its subject, after its issuer if there are several."""
     hides_tools: bool = False
-    """Whether tools/list has those tools only that the token allows."""
+    """Whether tools/list has only the tools that the token allows."""
     dpop: bool | Literal["required"] = False
-    """Whether tokens may, or must, be bound to a key that each request shows (extensions/dpop)."""
+    """Whether tokens may, or must, be bound to a key that each request proves to have (extensions/dpop)."""
     dpop_nonces: Nonces | None = None
-    """Makes the server's own word that each proof must have: a `Nonces()`, with one secret for all processes
-    behind one URL.
+    """Makes the nonces of this server, which each proof must then have: a `Nonces()`, with one secret for all
+    processes behind one URL.
     """
     clock_skew: float = 30.0
     """Seconds by which the clocks of two machines may differ."""
     resource_name: str | None = None
-    """For people."""
+    """A name of the server for people, in the metadata."""
     documentation: str | None = None
-    """A URL, for people who write clients."""
+    """A URL for people who write clients, in the metadata."""
     allow_http: bool = False
-    """Whether these URLs may be http on other machines than this one: in a network that is one's own."""
+    """Whether these URLs may be http on other machines, too: only for a network of one's own."""
 
     def __post_init__(self) -> None:
         check_text(resource=self.resource)
@@ -151,7 +151,7 @@ class ResourceServer:
                 raise ValueError(f"authorization_servers: {issuer!r:.200} has a query, which no issuer has")
 
     def _check_url(self, name: str, url: str) -> None:
-        """Raises ValueError for a URL that does not identify what is served there."""
+        """Raise ValueError for a URL that cannot identify a server, or is not protected by https."""
         try:
             parts, is_url = urlsplit(url), HTTP_URL.fullmatch(url) is not None
         except ValueError:
@@ -185,7 +185,7 @@ class ResourceServer:
         return {**found}
 
     def rules(self) -> Rules:
-        """What every token is held against."""
+        """The rules that every token is checked against."""
         bound = {"DPoP": {"algs": " ".join(ASYMMETRIC)}}
         schemes: Mapping[str, Mapping[str, str]] = {"Bearer": {}}
         if self.dpop:
@@ -201,10 +201,11 @@ class ResourceServer:
         )
 
     def principal_of(self, token: AccessToken) -> str:
-        """On whose behalf a token is. Raises InvalidToken for one that says nothing of it.
+        """The principal of a token. Raises InvalidToken if the token does not name one.
 
-        Two issuers may have the same subject for two people. A token without a subject is its client's own;
-        no subject can be mistaken for a client.
+        With several issuers the name begins with the issuer, since two of them may use one subject for two
+        people. A token without a subject belongs to its client. The name of that begins with "client ", and
+        a subject that begins so gets a prefix, so that none can be mistaken for a client.
         """
         if self.principal is not None:
             return self.principal(token)
@@ -224,7 +225,7 @@ class ResourceServer:
     # -- what `Server.wsgi_app` uses -------------------------------------------------------------------
 
     def guard(self, server: ScopedServer, path: str, authenticate: Authenticate | None = None) -> Guard:
-        """What stands before a server that is served at a path."""
+        """The Guard that checks each request to a server at this path. For `Server.wsgi_app`."""
         if authenticate is not None:
             raise ValueError("auth and authenticate both say who asks: pass one of them")
         if self.hides_tools:
@@ -233,14 +234,14 @@ class ResourceServer:
 
 
 class Hides(Protocol):
-    """Part of a ScopedServer."""
+    """The part of a server's handlers that this module sets (api/registering)."""
 
     may_hide: bool
-    """Whether the lists of some callers are not those of others."""
+    """Whether a client may see less than the lists have; then errors do not name what there is."""
 
 
 class ScopedServer(Protocol):
-    """What needs scopes, by its name."""
+    """What this module needs of a server: its lists, whose items may need scopes."""
 
     @property
     def tools(self) -> PagedList[RegisteredTool]: ...
@@ -259,7 +260,7 @@ class ScopedServer(Protocol):
 
 
 class ProtectingGuard(Guard):
-    """Lets requests pass that bring a good token."""
+    """Admits requests with a valid token."""
 
     def __init__(self, protected: ResourceServer, server: ScopedServer, path: str) -> None:
         self._protected, self._rules = protected, protected.rules()
@@ -270,29 +271,29 @@ class ProtectingGuard(Guard):
         self.documents = dict.fromkeys(metadata_paths(protected.resource, path), serve)
 
     def admit(self, environ: Json) -> str:
-        """The principal of a request; what its token allows is in the environ then. Raises Refused.
+        """The principal of a request. The environ gets an Access: what its token allows. Raises Refused.
 
-        A session is no token: each request is looked at, whatever came before it.
+        Every request is checked, whatever came before it in its session: a session authorizes nothing.
         # spec: basic/authorization/security-considerations/validate-before-processing
         # spec: docs/security_best_practices/verify-inbound
         """
-        # Step 1: its token.
+        # Step 1: read the token from the request.
         credentials = credentials_of(environ, self._rules.refusals)
-        # Step 2: what it says.
+        # Step 2: verify it, and read what it says.
         token = self._verified(credentials)
-        # Step 3: whether that is for this server, and for now.
+        # Step 3: check that it is for this server, from its issuers, and valid now.
         self._rules.check(token, time.time(), credentials.scheme)
-        # Step 4: whether it is the sender's.
+        # Step 4: check that it belongs to the sender.
         self._check_binding(token, credentials, environ)
         principal = self._principal(token, credentials.scheme)
-        # Step 5: what it allows. What a POST needs is known once its body is read.
+        # Step 5: check the scopes. Those that a POST needs are known once its body is read.
         access = environ[ALLOWED] = Access(token, self._rules, self._needs)
         if environ["REQUEST_METHOD"] != "POST":
             access.require(())
         return principal
 
     def _verified(self, credentials: Credentials) -> AccessToken:
-        """Step 2. A verifier's own faults are not told: they might repeat the token."""
+        """Step 2. The client is not told how a verifier failed: the text might have the token in it."""
         try:
             token: Any = self._protected.verify(credentials.token)
         except InvalidToken as problem:
@@ -312,9 +313,9 @@ class ProtectingGuard(Guard):
         return token
 
     def _check_binding(self, token: AccessToken, credentials: Credentials, environ: Json) -> None:
-        """Step 4: a token is bound to a key, and the request shows it; or neither. Raises Refused.
+        """Step 4. A token that is bound to a key must come with a DPoP proof, any other as Bearer.
 
-        Who stole a bound token has not its key, and would present it as Bearer.
+        A thief of a bound token, who does not have the key, would present it as Bearer. Raises Refused.
         """
         refusals, scheme = self._rules.refusals, credentials.scheme
         if (token.confirmation is not None) != (scheme == "DPoP"):
@@ -356,7 +357,7 @@ class ProtectingGuard(Guard):
 
 
 class PublicPaths:
-    """The URLs that clients ask for, as far as a proxy in front may have changed their paths."""
+    """The URLs of requests as clients know them, where a proxy in front may have changed the paths."""
 
     def __init__(self, resource: str, path: str) -> None:
         parts = urlsplit(resource)
@@ -365,10 +366,10 @@ class PublicPaths:
         public = parts.path.rstrip("/")
         own = self._path.rstrip("/")
         self._prefix = public.removesuffix(own) if public.endswith(own) else ""
-        """What the proxy takes off."""
+        """The beginning of each path that the proxy takes off."""
 
     def url_of(self, environ: Json) -> str:
-        """The URL of a request, without its query. The Host header has no say in it."""
+        """The URL of a request as its client knows it, without the query. The Host header is not used."""
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         if "/" + path.strip("/") == self._path:
             return self._resource
@@ -376,7 +377,7 @@ class PublicPaths:
 
 
 def _fault(problem: Exception) -> str:
-    """What was raised, and where. Its message may have the token in it."""
+    """The type and the place of an exception. Its message is left out: it may have the token in it."""
     place = traceback.extract_tb(problem.__traceback__)[-1]
     return f"{type(problem).__name__} at {place.filename}:{place.lineno}"
 
@@ -389,7 +390,7 @@ def _failed() -> Refused:
 
 
 def scopes_of(server: ScopedServer, message: Any) -> list[str]:
-    """The scopes that a message needs, or all messages of a batch; of what is no message, none."""
+    """The scopes that a message needs, or all messages of a batch together; [] for anything else."""
     if type(message) is list:
         return [scope for each in message for scope in scopes_of(server, each)]
     if type(message) is not dict:
@@ -412,7 +413,7 @@ def _of_prompt(server: ScopedServer, params: Json) -> Iterable[str]:
 
 
 def _of_resource(server: ScopedServer, params: Json) -> Iterable[str]:
-    """A resource, else the first template that has this URI: as they are found to be read."""
+    """By the resource of this URI, else the first template that matches: the same as resources/read finds."""
     uri = params.get("uri")
     if not isinstance(uri, str):
         return ()
@@ -436,7 +437,7 @@ def _of_subscription(server: ScopedServer, params: Json) -> Iterable[str]:
     wanted = params.get("notifications")
     uris = wanted.get("resourceSubscriptions") if type(wanted) is dict else None
     several = dict.fromkeys(uri for uri in uris if isinstance(uri, str)) if type(uris) is list else {}
-    if len(several) > MAX_URIS:  # which the page refuses
+    if len(several) > MAX_URIS:  # basic/patterns/subscriptions refuses such a request
         return ()
     return [scope for uri in several for scope in _of_resource(server, {"uri": uri})]
 
@@ -449,4 +450,4 @@ SCOPES_BY_METHOD: dict[str, Callable[[ScopedServer, Json], Iterable[str]]] = {
     "completion/complete": _of_reference,
     "subscriptions/listen": _of_subscription,
 }
-"""The methods that name what may need scopes."""
+"""By method: the scopes of the item that the params name. Other methods need no scopes of their own."""

@@ -1,27 +1,28 @@
 """Requests that are sent again: `connect(url, retry=Retry(5))`.
 
-One rule: what surely was not done is sent again, and what may have been done is sent again if doing it twice
-does no harm.
+One rule: a request that was certainly not done is sent again; one that may have been done is sent again only
+if doing it twice does no harm.
 
     what became of it                                      sent again
-    no connection: it never left                           whatever it is
-    turned away: 429, or 503 with Retry-After              whatever it is
-    lost with its event stream, in 2026-07-28              whatever it is: the stream's end has cancelled it
-    lost: the connection ended, 502, 503, 504              what is in READS; a tool that declares
+    no connection: it never left                           any request
+    turned away: 429, or 503 with Retry-After              any request
+    lost with its event stream, in 2026-07-28              any request: the stream's end has cancelled it
+    lost: the connection ended, 502, 503, 504              methods in READS; a tool that declares
                                                            `readOnlyHint` or `idempotentHint`
                                                            (anything else: MayHaveRun)
     no answer in time; refused; answered                   nothing
 
-`becomes_of` and `is_harmless` are this table. The end of the last time is raised. But where an earlier one
-was lost, an end that says that nothing was done is no news of that: MayHaveRun, with that end as its cause.
+`becomes_of` and `is_harmless` are this table. When no attempt is left, the error of the last one is raised.
+If that says that nothing was done, but an earlier attempt was lost, the request may still have been done
+then: so MayHaveRun is raised, with the last error as its cause.
 
-A server's Retry-After is waited for; otherwise the pauses grow, with a part that is left to chance.
-`timeout` is for each time by itself.
+A server's Retry-After is waited for; otherwise the pauses grow, with a random part. Each attempt has the
+whole `timeout`.
 
 Not here    `submit`, whose futures are never sent again, and notifications.
 Revisions   all.
-Errors      MayHaveRun; or the last error, when there were enough of them.
-Threads     the caller's: it waits between two times.
+Errors      MayHaveRun; or the error of the last attempt.
+Threads     the caller's: it waits between two attempts.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class MayHaveRun(ConnectionClosed):
 
 
 def begun_before(method: str, problem: NotReached) -> MayHaveRun:
-    """The error for a request that the server had begun when it could not be reached any more."""
+    """The error for a request that the server had begun before it could no longer be reached."""
     error = MayHaveRun(f"{method}: {problem}. The server had begun it before")
     error.__cause__ = problem
     return error
@@ -56,14 +57,14 @@ def begun_before(method: str, problem: NotReached) -> MayHaveRun:
 
 @dataclass(frozen=True)
 class Retry:
-    """How often, and how patiently, a request is sent again. Raises TypeError, ValueError."""
+    """How often a request is sent again, and after which pauses. Raises TypeError, ValueError."""
 
     times: int = 3
-    """Beyond the first."""
+    """Attempts after the first."""
     pause: float = 0.2
-    """Seconds before the second time; each pause is twice the one before it."""
+    """Seconds before the second attempt; each pause is twice the one before it."""
     longest: float = 30.0
-    """Seconds of the longest pause. A server that wants a longer one is not asked again."""
+    """Seconds of the longest pause. If a server wants a longer one, the request is not sent again."""
 
     def __post_init__(self) -> None:
         check_count(1, times=self.times)
@@ -91,17 +92,17 @@ READS = frozenset(
         "tools/list",
     }
 )
-"""Methods that change nothing when they are done twice."""
+"""Methods that may be done twice: the second time changes nothing more."""
 
 LOST_BEHIND_A_PROXY = frozenset({502, 503, 504})
-"""HTTP statuses of a proxy whose server may have got the request."""
+"""HTTP statuses with which a proxy answers when its server may have received the request."""
 
 End: TypeAlias = Literal["never left", "turned away", "lost with its stream", "lost"]
-"""What became of a request that has no answer, as the table has it."""
+"""What became of a request without a result: a row of the table."""
 
 
 def becomes_of(problem: McpError) -> End | None:
-    """The row of the table; None for an end after which nothing is sent again."""
+    """The row of the table for an error; None if the request is never sent again after it."""
     if isinstance(problem, NotReached):
         return "never left"
     if isinstance(problem, StreamBroken):
@@ -118,7 +119,7 @@ def _is_too_many(problem: HttpError | ErrorResponse) -> bool:
 
 
 def is_harmless(method: str, params: Json, tools: KnownTools) -> bool:
-    """Whether a request may be done twice. What a tool says of itself is believed, if it was listed."""
+    """Whether a request may be done twice. The annotations of a tool are believed, if it was listed."""
     if method != "tools/call":
         return method in READS
     tool = tools.find(params.get("name"))
@@ -127,7 +128,7 @@ def is_harmless(method: str, params: Json, tools: KnownTools) -> bool:
 
 
 def wanted_pause(problem: McpError) -> float | None:
-    """Seconds after which the server wants to be asked again, if it said so."""
+    """Seconds after which the server wants the request again; None if it did not say."""
     if isinstance(problem, HttpError) and problem.retry_after is not None:
         return problem.retry_after
     if isinstance(problem, ErrorResponse) and problem.code == TooManyRequests.code:
@@ -139,7 +140,7 @@ def wanted_pause(problem: McpError) -> float | None:
 
 
 class Closes(Protocol):
-    """A client, as far as a wait of its caller ends with it."""
+    """What this module needs of a client: its tools, and whether it is closed."""
 
     @property
     def tools(self) -> KnownTools: ...
@@ -149,16 +150,16 @@ class Closes(Protocol):
 
 
 class Attempts:
-    """The times that one request is sent."""
+    """The attempts at one request."""
 
     def __init__(self, client: Closes, retry: Retry, method: str, params: Json) -> None:
         self._client, self._retry, self._method, self._params = client, retry, method, params
         self._left, self._pause = retry.times, retry.pause
         self._lost: str | None = None
-        """How an earlier time was lost after it was sent."""
+        """The error of an earlier attempt that was lost after it was sent."""
 
     def wait(self, problem: McpError) -> None:
-        """Wait until the request is to be sent again. Raises the problem if it is not, or MayHaveRun."""
+        """Wait before the next attempt. Raises the problem, or MayHaveRun, if there is none."""
         end = becomes_of(problem)
         if end is None:
             raise problem
@@ -179,7 +180,9 @@ class Attempts:
         self._sleep(pause, last)
 
     def _if_last(self, end: End, problem: McpError) -> McpError:
-        """What to raise if this time is the last: that nothing was done is true of this time alone."""
+        """What to raise if this attempt is the last. MayHaveRun if an earlier one was lost and this one says
+        that nothing was done: that is true of this attempt alone.
+        """
         if end in ("lost", "lost with its stream"):
             self._lost = str(problem)
         elif self._lost is not None:
@@ -192,7 +195,7 @@ class Attempts:
         return problem
 
     def _sleep(self, pause: float, problem: McpError) -> None:
-        """Wait so long. Raises the problem if the client is closed meanwhile."""
+        """Wait so many seconds. Raises the problem if the client is closed meanwhile."""
         end = time.monotonic() + pause
         while (left := end - time.monotonic()) > 0:
             if self._client.is_closed:
@@ -201,7 +204,7 @@ class Attempts:
 
 
 MAX_NAP_SECONDS = 0.1
-"""For which the end of the client may go unnoticed in a pause."""
+"""Seconds between two looks, in a pause, whether the client was closed."""
 
 CHANCE_OF_A_PAUSE = 0.1
-"""The part of a pause that is left to chance, so that many clients do not come back at the same moment."""
+"""A random part of a pause, at most this, is added to it: so many clients do not come back at one moment."""

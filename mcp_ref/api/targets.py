@@ -1,27 +1,27 @@
-"""What `connect` takes for a server, and which of three things it makes of that.
+"""The target of `connect`: each form that it may have stands for a URL, a command or an object.
 
     "http://host/mcp"              a URL
-    "localhost:8000/mcp"           a URL, http://localhost:8000/mcp: for names of this machine alone
+    "localhost:8000/mcp"           a URL, http://localhost:8000/mcp: only for names of this machine
     ["program", "argument"]        a command, which is started without a shell
     "program 'an argument'"        a command, split into words as a shell would
     "server.py --port 1"           a command, with this Python before it
     Path("server.py")              a command, with this Python before it; another Path is a program
     {"command": ..., "args": ...}  a command: an entry of `mcpServers`, with env and cwd
-    {"url": ..., "headers": ...}   a URL: an entry as well
+    {"url": ..., "headers": ...}   a URL: an entry of `mcpServers`, too
     Server("name")                 itself
     a transport of one's own       itself (basic/transports/index)
 
-An entry has its URL as `url`, as `serverUrl` (Windsurf) or as `httpUrl` (Gemini CLI). Keys that other hosts
-read mean nothing here; of any other key the log has a warning, with the one that was probably meant.
+An entry has its URL as `url`, as `serverUrl` (Windsurf) or as `httpUrl` (Gemini CLI). Keys that only other
+hosts read are ignored. For any other key the log has a warning, with the key that was probably meant.
 
 In the texts of an entry `${NAME}`, `${env:NAME}` and `${NAME:-default}` stand for variables of the
-environment. What is said in a call counts for more than what an entry says of the same.
+environment. An argument of the call takes precedence over the same setting in the entry.
 
-A text may be a command: one that comes from others is to be looked at before it is given to `connect`.
+A text may be a command that is run: check a text from others before you give it to `connect`.
 
 Errors      TypeError and ValueError for anything else, with the line to write, if it is known
-            (runtime/suggestions); LocalError for a .py file that there is not. All of them before anything
-            is started.
+            (runtime/suggestions); LocalError for a .py file that does not exist. All of them are raised
+            before anything is started.
 Threads     any.
 """
 
@@ -59,7 +59,7 @@ Headers: TypeAlias = Mapping[str, str] | Callable[[], Mapping[str, str]]
 
 
 class Place(NamedTuple):
-    """Where a server is, and what goes with that."""
+    """A checked target, with the headers and options to use for it."""
 
     target: Any
     """A URL, a command as a list, a Server, or a transport."""
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
 
 URL_KEYS = ("url", "serverUrl", "httpUrl")
-"""What hosts call the URL of an entry. One that is for several hosts may have it several times."""
+"""The keys that hosts use for the URL of an entry. An entry for several hosts may have more than one."""
 _KEYS = frozenset({*URL_KEYS, "command", "args", "env", "cwd", "headers"})
 _KEYS_OF_OTHERS = frozenset(
     {
@@ -78,22 +78,22 @@ _KEYS_OF_OTHERS = frozenset(
         *("startup_timeout_sec", "tool_timeout_sec", "enabled_tools", "disabled_tools", "settings"),
     }
 )
-"""What other hosts read of an entry: names for people, and what a user or a model may do there."""
+"""The keys that only other hosts read: names for people, and what a user or a model may do there."""
 CONFIGURATIONS = ("mcpServers", "servers", "context_servers")
-"""What hosts call the servers of a configuration: most; VS Code; Zed."""
+"""The key under which a configuration has its servers: in most hosts; in VS Code; in Zed."""
 
 
 class PlacedEntry(dict[str, Any]):
-    """An entry of a configuration, which knows its place there: errors and warnings say it."""
+    """An entry of a configuration, with its place there for errors and warnings."""
 
     def __init__(self, entry: Mapping[str, Any], place: str) -> None:
-        """`place` as in "files in mcp.json"."""
+        """`place` is a text such as "files in mcp.json"."""
         super().__init__(entry)
         self.place = place
 
 
 def place_of(target: Any, headers: Headers | None, options: ClientOptions) -> Place:
-    """What a target is. Raises TypeError, ValueError, LocalError: before anything is started."""
+    """The Place of a target. Raises TypeError, ValueError, LocalError; nothing is started here."""
     try:
         return _checked_place(target, headers, options)
     except (TypeError, ValueError) as problem:
@@ -118,12 +118,12 @@ def _checked_place(target: Any, headers: Headers | None, options: ClientOptions)
 
 
 def is_url(text: str) -> bool:
-    """Whether a text begins as a URL of ours does."""
+    """Whether a text begins with a scheme of HTTP."""
     return text.lower().startswith(("http:", "https:"))
 
 
 def _of_text(text: str, options: ClientOptions) -> str | list[str]:
-    """A URL or a command."""
+    """The URL or the command that a text stands for."""
     if is_url(text):
         return text
     words = text.strip()
@@ -156,7 +156,7 @@ def _of_path(path: os.PathLike[Any], options: ClientOptions) -> list[str]:
 
 
 def _check_no_json(path: str) -> None:
-    """A file of JSON is a configuration of several servers. Raises TypeError."""
+    """Raise TypeError for a JSON file: it is a configuration, which `connect_all` takes."""
     if path.endswith(".json"):
         raise _refused("not a file of JSON", f"connect_all({path!r})")
 
@@ -195,7 +195,7 @@ def _of_entry(entry: Mapping[Any, Any], headers: Headers | None, options: Client
 
 
 def _check_entry(entry: Mapping[Any, Any]) -> None:
-    """An entry is either of a command, perhaps with arguments, or of a URL. Raises TypeError."""
+    """Check that an entry has either a command, perhaps with arguments, or a URL. Raises TypeError."""
     args = entry.get("args") or []
     command, url = entry.get("command"), entry.get(_key_of_url(entry))
     if (command is None) == (url is None):
@@ -211,13 +211,13 @@ def _check_entry(entry: Mapping[Any, Any]) -> None:
 
 
 def _advice_on(entry: Mapping[Any, Any]) -> str:
-    """Which of the keys was probably meant as one that an entry must have."""
+    """The end of an error: which of the needed keys was probably meant by a misspelt one; "" if none was."""
     meant = next(filter(None, (nearest(str(key), ("command", "url")) for key in entry)), None)
     return f": did you mean {meant}?" if meant is not None else ""
 
 
 def _check_is_one(entry: Mapping[Any, Any]) -> None:
-    """A configuration is no entry, not even one of a single server. Raises TypeError."""
+    """Raise TypeError for a whole configuration instead of an entry, even if it has only one server."""
     many = next((key for key in CONFIGURATIONS if key in entry), None)
     servers, place = (entry, "config") if many is None else (entry[many], f"config[{many!r}]")
     if many is None and not (entry and all(map(_is_entry, entry.values()))):
@@ -238,9 +238,9 @@ def _key_of_url(entry: Mapping[Any, Any]) -> str:
     return next((key for key in URL_KEYS if entry.get(key) is not None), "url")
 
 
-@functools.lru_cache(maxsize=256)  # a server is connected to again, and looked at by some before
+@functools.lru_cache(maxsize=256)  # so that an entry that is used again is not warned of again
 def _warn(place: str, keys: tuple[str, ...]) -> None:
-    """Tell of keys that no host is known to read, once."""
+    """Warn, once, of keys that no host is known to read."""
     for key in keys:
         if key in _KEYS or key in _KEYS_OF_OTHERS or not key[:1].isalnum():  # "//", "_comment"
             continue
@@ -250,7 +250,7 @@ def _warn(place: str, keys: tuple[str, ...]) -> None:
 
 
 def _with_headers(of_entry: dict[str, str], given: Headers | None) -> Headers | None:
-    """The headers of an entry, and those of the call in place of them. Raises TypeError."""
+    """The headers of an entry and of the call; that of the call if both have one. Raises TypeError."""
     if not of_entry or given is None:
         return of_entry or given
     if not isinstance(given, Mapping):
@@ -287,7 +287,7 @@ def _expanded(place: str, text: Any) -> Any:
 
 
 def _check(target: Any) -> None:
-    """Raises TypeError, ValueError for what is no URL, no command and no server."""
+    """Raise TypeError or ValueError for a target that is not a URL, a command, a Server or a transport."""
     if isinstance(target, str):
         _check_url(target)
     elif isinstance(target, bytes):
@@ -302,13 +302,13 @@ def _check(target: Any) -> None:
 
 
 def _refused(what: str, meant: str | None) -> TypeError:
-    """`meant` is the call that works, if it is known."""
+    """The error for a target. `meant` is the call that would work, if it is known."""
     advice = f"; write {meant}" if meant is not None else ""
     return TypeError(f"connect takes a URL, a command, a .py file or a Server, {what}{advice}")
 
 
 def _check_command(command: Sequence[Any]) -> None:
-    """Raises TypeError, ValueError."""
+    """Raise TypeError or ValueError for a list that is not a command."""
     if not command:
         raise ValueError("the command is empty; write connect(['program', 'argument', ...])")
     for part in command:
@@ -322,7 +322,7 @@ def _check_command(command: Sequence[Any]) -> None:
 
 
 def _check_url(url: str) -> None:
-    """Raises ValueError, which never repeats a password."""
+    """Raise ValueError for a URL that cannot be a server's. The error never repeats a password."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -339,11 +339,11 @@ def _check_url(url: str) -> None:
 
 
 def _without_user(text: str) -> str:
-    """Without what may be a password: what stands before an `@` in a URL, also in one without a scheme."""
+    """A text without possible passwords: without the part of a URL before `@`, even if it has no scheme."""
     return " ".join(map(_without_user_in_word, text[:200].split(" ")))
 
 
 def _without_user_in_word(word: str) -> str:
     if "//" not in word and ":" not in word.partition("@")[0]:
-        return word  # the name of a package, such as @scope/server, or an address of mail
+        return word  # the name of a package, such as @scope/server, or a mail address
     return "//".join(part.rpartition("@")[2] for part in word.split("//"))

@@ -1,16 +1,17 @@
-"""How a protected server finds out what an access token says: two verifiers (pages: basic/authorization).
+"""Two verifiers, by which a protected server reads access tokens (pages: basic/authorization).
 
     JwtVerifier("https://auth.example.com", jwks_uri="https://auth.example.com/jwks")
     Introspection("https://auth.example.com/introspect", "notes", "its secret")
 
 The first verifies the signature of a JSON web token (RFC 9068) with the keys of its issuer; the second asks
-the authorization server what a token is (RFC 7662). A function of one's own is a verifier as well. What the
-token says is compared with what the server wants afterwards, whatever verified it (api/resource_server).
+the authorization server about a token (RFC 7662). A function of one's own is a verifier as well. Whether the
+token is for this server, and still valid, is checked afterwards, for any verifier (api/resource_server).
 
-Nothing here keeps or logs a token: the answers of an introspection are kept under a keyed hash of it.
+Nothing here stores or logs a token: the answers of an introspection are cached under a keyed hash of it.
 
 Revisions   2025-03-26 to 2026-07-28
-Errors      InvalidToken: this one is no good, and why. CannotVerify: keys or answers cannot be had just now.
+Errors      InvalidToken: the token is invalid, and why. CannotVerify: the keys or the answer cannot be
+            fetched just now.
 Threads     any. One thread fetches keys (runtime/threads/refreshed); `_lock` guards the answers.
 """
 
@@ -46,16 +47,16 @@ Fetch = Callable[[str], Any]
 """The JSON document at a URL. Raises any exception it likes."""
 
 Post = Callable[[str, bytes, Mapping[str, str]], tuple[int, Any]]
-"""POSTs a form with headers to a URL: the status and the JSON of the answer."""
+"""POSTs a form with headers to a URL; returns the status and the JSON of the answer."""
 
 KEYS_SECONDS = 10.0
-"""Seconds for the keys of an issuer to come."""
+"""Seconds that fetching the keys of an issuer may take."""
 
 DEFAULT_TYP = "at+jwt"
-"""What the header of an access token says that it is (RFC 9068, section 2.1)."""
+"""The `typ` in the header of an access token (RFC 9068, section 2.1)."""
 
 TYPES_OF_OLD = frozenset({None, "jwt", "at+jwt"})
-"""What it may say otherwise, where a server takes any."""
+"""The values of `typ` that are accepted with `typ=None`; None is for a header without it."""
 
 
 class JwtVerifier:
@@ -74,13 +75,13 @@ class JwtVerifier:
         fresh_seconds: float = 300.0,
         pause_seconds: float = 30.0,
     ) -> None:
-        """The keys are those at `jwks_uri`, or `jwks` itself, or what it returns.
+        """The keys are those at `jwks_uri`, or `jwks` itself, or what the function `jwks` returns.
 
-        They are fetched anew after `fresh_seconds`, and for a token of an unknown key: once in
-        `pause_seconds`, however many such tokens come. Where they cannot be had, the old ones are good for a
-        day. `typ=None` is for issuers whose access tokens do not say that they are some, and so can be told
-        from their other tokens by the audience alone. `allow_http` fetches keys over http from other machines
-        than this one, too.
+        They are fetched anew after `fresh_seconds`, and for a token with an unknown key: once in
+        `pause_seconds`, however many such tokens come. If that fails, the old ones are used for a day.
+        `typ=None` is for issuers whose access tokens do not have the type `at+jwt`: then only the audience
+        tells them from other tokens of the issuer. With `allow_http`, keys are fetched over http from other
+        machines, too.
         """
         jose.require()
         check_text(issuer=issuer)
@@ -101,7 +102,7 @@ class JwtVerifier:
         else:
             load = jwks if callable(jwks) else lambda: jwks
             if not callable(jwks):
-                KeySet.of(jwks)  # raises JoseError now, for what is no key set
+                KeySet.of(jwks)  # so that an invalid key set raises JoseError here
         self._keys = Refreshed(
             f"the keys of {issuer}",
             lambda: KeySet.of(load()),
@@ -125,7 +126,7 @@ class JwtVerifier:
             raise InvalidToken(str(problem)) from None
 
     def _verified(self, token: str) -> jose.Jwt:
-        """The token, by a key that there is, or by one that is new. Raises JoseError, NotFetched."""
+        """The token, verified with a known key, or one fetched anew. Raises JoseError, NotFetched."""
         keys = self._keys.get()
         try:
             return jose.verify(token, keys, algorithms=self._algorithms, typ=self._typ)
@@ -136,13 +137,14 @@ class JwtVerifier:
             return jose.verify(token, newer, algorithms=self._algorithms, typ=self._typ)
 
     def _read(self, claims: dict[str, Any]) -> AccessToken:
-        """The claims that RFC 9068 wants. Raises JoseError, InvalidToken."""
+        """The AccessToken that the claims make, by RFC 9068. Raises JoseError, InvalidToken."""
         if claims.get("iss") != self.issuer:
             raise InvalidToken("the token is of another issuer")
         subject = claims.get("sub")
         if not isinstance(subject, str) or not subject:
             raise InvalidToken("the token does not say whose it is (sub)")
-        expires_at = jose.check_times(claims, now=0.0, skew=math.inf)  # that they are there, and are times
+        # With an infinite skew this checks only that `exp` exists and both are times; `Rules` compares them.
+        expires_at = jose.check_times(claims, now=0.0, skew=math.inf)
         return AccessToken(
             subject=subject,
             client_id=_text(claims, "client_id") or _text(claims, "azp"),
@@ -167,12 +169,12 @@ def _text(claims: Mapping[str, Any], name: str) -> str | None:
 
 
 def scopes_in(claims: Mapping[str, Any]) -> frozenset[str]:
-    """The scopes that a token has: `scope` is a text with blanks; some issuers have a list, or name it `scp`.
+    """The scopes of a token: `scope`, separated by spaces. Some issuers send a list, or name it `scp`.
 
     Raises InvalidToken.
     """
     found = claims.get("scope", claims.get("scp", ""))
-    # RFC 6749, section 3.3: other white space than the space separates nothing
+    # RFC 6749, section 3.3: only the space separates scopes, no other white space.
     several = [scope for scope in found.split(" ") if scope] if isinstance(found, str) else found
     if not isinstance(several, list) or not all(isinstance(scope, str) for scope in several):
         raise InvalidToken("the scopes of the token are no text")
@@ -180,9 +182,10 @@ def scopes_in(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def confirmation_in(claims: Mapping[str, Any]) -> str | None:
-    """The key that the sender of a token must have. Raises InvalidToken where it must show something else.
+    """The thumbprint of the key that the sender of a token must have; None if it is not bound to one.
 
-    A token that is bound to a certificate would be good for everybody here.
+    Raises InvalidToken for a token that is bound otherwise, such as to a certificate: since the binding is
+    not checked here, such a token would be good for anyone who has it.
     """
     if claims.get("cnf") is None:
         return None
@@ -194,15 +197,15 @@ def confirmation_in(claims: Mapping[str, Any]) -> str | None:
 
 
 def _fetcher(allow_http: bool, seconds: float) -> Fetcher:
-    """What asks a server that the author of this one has named: anywhere, within bounds of size and time."""
-    # Late, for start-up time: a server whose keys are given to it asks no one.
+    """A Fetcher for a URL that the author has named: any address is allowed; size and time are bounded."""
+    # Imported here for start-up time: a server that was given its keys fetches nothing.
     from mcp_ref.runtime.http_client.fetching import Fetcher
 
     return Fetcher(allowed=tuple(Reach), allow_http=allow_http, seconds=seconds)
 
 
 def check_server_url(name: str, url: str, *, allow_http: bool) -> None:
-    """Whether a server at this URL may be asked.
+    """Check that a URL is https, or http to this machine or with `allow_http`.
 
     Raises ValueError, which names the option and not the URL: there may be a password in it.
     """
@@ -238,20 +241,21 @@ def _fetched(allow_http: bool, url: str) -> Any:
 # ------------------------------------------------------------------------------ introspection
 
 MAX_ANSWERS = 1000
-"""Answers that are kept; the least recent is forgotten first."""
+"""Answers that are cached; the least recent is forgotten first."""
 MAX_AT_ONCE = 20
-"""Questions that are under way at once; one more waits."""
+"""Introspection requests under way at once; further ones wait."""
 MAX_WAIT_SECONDS = 5.0
+"""How long they wait; then CannotVerify is raised."""
 ANSWER_SECONDS = 10.0
-"""Seconds for one answer."""
+"""Seconds that one answer may take."""
 
 
 TOKEN_TYPES = ("bearer", "dpop", "n_a")
-"""Of access tokens, as servers say them; N_A is that of RFC 8693 for none in particular."""
+"""The values of `token_type` for access tokens, in lower case; N_A is from RFC 8693: no particular type."""
 
 
 class Introspection:
-    """Asks an authorization server what a token is."""
+    """Asks an authorization server about a token (RFC 7662)."""
 
     def __init__(
         self,
@@ -266,11 +270,11 @@ class Introspection:
         allow_http: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """This server is a client of the other, with an id and a secret of its own.
+        """This server is a client of the authorization server, with an id and a secret of its own.
 
-        An answer is kept for `cache_seconds`: for so long a token that was revoked may still be taken. Zero
-        asks for each request. `issuer` is whose tokens these are, where the answers do not say. `allow_http`
-        asks over http on other machines than this one, too: tokens and secret can be read on the way.
+        An answer is cached for `cache_seconds`: for so long a revoked token may still be accepted. With zero
+        the authorization server is asked for each request. `issuer` is the issuer of tokens if the answers do
+        not name it. `allow_http` allows http to other machines: tokens and secret can be read on the way.
         """
         check_text(url=url, client_id=client_id, client_secret=client_secret)
         check_text_if_any(issuer=issuer)
@@ -291,7 +295,7 @@ class Introspection:
         forks.register(self)
 
     def forked(self) -> None:
-        """Begin with no answer: at the start, and again in a forked child."""
+        """Begin with an empty cache: at the start, and again in a forked child."""
         self._lock = threading.Lock()
         self._answers: OrderedDict[bytes, tuple[float, AccessToken | None]] = (
             OrderedDict()
@@ -336,7 +340,7 @@ class Introspection:
         form = {"token": token, "token_type_hint": "access_token"}
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         client_id, secret = self._client
-        if self._is_basic:  # RFC 6749, section 2.3.1: as in a form, and then as Basic wants it
+        if self._is_basic:  # RFC 6749, section 2.3.1: first form-encoded, then encoded for Basic
             pair = f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()
             headers["Authorization"] = f"Basic {b64encode(pair).decode('ascii')}"
         else:
@@ -354,9 +358,9 @@ class Introspection:
         return answer
 
     def _read(self, answer: dict[str, Any]) -> AccessToken:
-        """An answer about a token that is active. Raises InvalidToken.
+        """The AccessToken of an answer about an active token. Raises InvalidToken.
 
-        A server may know tokens that are active and for something else, such as refresh tokens.
+        An active token need not be an access token: it may be a refresh token, for example.
         """
         if str(answer.get("token_type") or "Bearer").lower() not in TOKEN_TYPES:
             raise InvalidToken("the token is of another type than an access token")

@@ -1,7 +1,7 @@
-"""A tool that is changed while clients are connected: each change is told to them (page: server/tools, "List
+"""Changing a tool while clients are connected: they are told of each change (page: server/tools, "List
 Changed Notification").
 
-    handle = server.add_tool(search)        or, for one that is there: ToolHandle(server, "search")
+    handle = server.add_tool(search)        or, for a tool that exists: ToolHandle(server, "search")
     handle.disable()                        not listed, and not called
     handle.enable()                         there again, at the end of the list
     handle.update(description="Search all notes.")
@@ -9,7 +9,7 @@ Changed Notification").
     handle.remove()
 
 Errors      KeyError for a tool that was removed; ValueError, TypeError as `add_tool` has them.
-Threads     any. A call that runs already goes on with what it began with.
+Threads     any. A call that is running goes on with the tool as it was.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MEMBERS = {
     "annotations": "annotations",
     "meta": "_meta",
 }
-"""What `update` can change without another function: its name here, and in the definition."""
+"""What `update` can change without another function: option -> member of the definition."""
 
 
 class HasTools(Protocol):
@@ -53,7 +53,7 @@ class HasTools(Protocol):
 
 
 def register(server: HasTools, tool: RegisteredTool, *, replace: bool = False) -> None:
-    """Have clients see a tool."""
+    """Add a tool to the server's list, where clients see it; with `replace`, in place of its namesake."""
     server.handlers.note_scopes(f"the tool {tool.definition['name']}", tool.scopes)
     server.tools.add(tool, replace=replace)
     if tool.task_support != "forbidden":
@@ -91,7 +91,7 @@ class ToolHandle:
         return self._disabled is None
 
     def disable(self) -> None:
-        """Have clients see it no more; twice does no harm."""
+        """Hide it from clients, who cannot call it either; twice does no harm."""
         with self._changing:
             if self._disabled is None:
                 tool = self._tool()
@@ -99,17 +99,17 @@ class ToolHandle:
                 self._disabled = tool
 
     def enable(self) -> None:
-        """Have clients see it again; twice does no harm. ValueError: another tool has its name by now."""
+        """Offer it again; twice does no harm. Raises ValueError if another tool has taken its name."""
         with self._changing:
             if self._disabled is not None:
                 register(self._server, self._disabled)
                 self._disabled = None
 
     def update(self, function: Callable[..., Any] | None = None, /, **options: Any) -> None:
-        """Have another function under this name, or another title, description, icons, annotations or meta.
+        """Replace the function under this name, or change title, description, icons, annotations or meta.
 
-        With a function, `options` are all that `add_tool` takes, but for the name; the rest is as the
-        function has it.
+        With a function, `options` are those of `add_tool` except the name. What they leave out is taken from
+        the function, not from the old tool.
         """
         known = [name for name in keywords_of(tool_from) if name != "name"]
         check_names("ToolHandle.update", options, known)
@@ -133,12 +133,12 @@ class ToolHandle:
 
 
 def _changed(definition: Tool, options: dict[str, Any]) -> Tool:
-    """A definition with other members; None takes one away. Raises TypeError, ValueError."""
+    """A definition with some members changed; None removes one. Raises TypeError, ValueError."""
     if unknown := [name for name in options if name not in MEMBERS]:
         known = ", ".join(MEMBERS)
         raise TypeError(f"update changes {known}; pass a function for {unknown[0]}")
     made: dict[str, Any] = {**definition, **{MEMBERS[name]: value for name, value in options.items()}}
     made = {name: value for name, value in made.items() if value is not None}
     checker(Tool, REVISIONS[-1])(made)
-    encode(made)  # what has no JSON form is found now
+    encode(made)  # so that a value with no JSON form fails here, not at the first client
     return typing.cast(Tool, made)

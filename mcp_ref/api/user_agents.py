@@ -1,19 +1,19 @@
-"""How a person gets to the authorization server, and the answer back (page: basic/authorization/index,
-"Authorization Flow Steps").
+"""How a person is sent to the authorization server, and how its answer comes back (page:
+basic/authorization/index, "Authorization Flow Steps").
 
     Browser()       opens the browser of this machine; the answer comes to a page on its loopback interface
-    PasteUrl()      shows the URL, for a browser elsewhere; the person pastes the URL that it ends at
-    a function      of the URL of the authorization request: it returns the URL of the response
+    PasteUrl()      shows the URL, for a browser elsewhere; the person pastes the URL where that ends
+    a function      takes the URL of the authorization request, and returns the URL of the response
 
     with user_agent:
         user_agent.redirect_uri             known from now on: clients are registered with it
         user_agent.authorize(url, timeout)  -> the URL of the authorization response, with its query
 
 Revisions   2025-03-26 and later.
-Errors      AuthorizationError: no answer in time, no browser, no terminal. What else a function raises
-            becomes one, too (api/oauth_client).
-Threads     any; an object that several threads open has a page for each. A page is served by threads named
-            `mcp_ref http N`, a few at most, until the block ends.
+Errors      AuthorizationError: no answer in time, no browser, no terminal. Any other error that a function
+            raises becomes one, too (api/oauth_client).
+Threads     any; an object that several threads open has a page for each. A page is served until the block
+            ends, by a thread `mcp_ref callback` and a few threads `mcp_ref http N`.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ __all__ = ["Browser", "PasteUrl", "UserAgent", "user_agent_of"]
 
 CALLBACK_PATH = "/callback"
 MAX_PAGE_CONNECTIONS = 20
-"""A browser opens some connections in advance."""
+"""Connections to the page at once: a browser opens some in advance."""
 PASTED_URI = f"http://127.0.0.1:33418{CALLBACK_PATH}"
-"""Where nothing listens: of a URL that is pasted, only its query counts."""
+"""The redirect URI for pasting. Nothing listens there: only the query of the pasted URL is used."""
 
 
 class UserAgent(Protocol):
-    """What leads a person to a URL, and hears where the browser was sent at last."""
+    """Sends a person to a URL, and learns to which URL the authorization server redirected the browser."""
 
     @property
     def redirect_uri(self) -> str:
-        """Where the authorization server sends the browser."""
+        """The URL to which the authorization server redirects the browser."""
 
     def __enter__(self) -> Any:
-        """From now on an answer can come. What it returns may have a `stop`, which ends the wait."""
+        """Be ready for an answer. If the object returned has a method `stop`, that ends the wait for one."""
 
     def __exit__(self, *exception: object) -> None:
-        """No answer is waited for any more."""
+        """Wait for no more answers."""
 
     def authorize(self, url: str, timeout: float) -> str:
-        """The URL of the authorization response. Raises AuthorizationError where none came."""
+        """The URL of the authorization response. Raises AuthorizationError if none comes in time."""
 
 
 def user_agent_of(given: Any) -> UserAgent:
-    """The user agent that an option is. Raises TypeError."""
+    """The option `user_agent` as a UserAgent; a function is wrapped in one. Raises TypeError."""
     if callable(given) and not hasattr(given, "authorize"):
         return _Called(given)
     if not callable(getattr(given, "authorize", None)) or not hasattr(given, "__enter__"):
@@ -78,17 +78,17 @@ class Browser:
         host: str = "127.0.0.1",
         open: Callable[[str], object] = webbrowser.open,
     ) -> None:
-        """Port 0 is any that is free. `host` is what the redirect URI says: 127.0.0.1 or localhost."""
+        """Port 0 is any free port. `host` is the host of the redirect URI: 127.0.0.1 or localhost."""
         if host not in ("127.0.0.1", "localhost"):
             raise ValueError(f"the page of a Browser is on 127.0.0.1 or localhost, not on {host!r:.60}")
         self._port, self._host, self._open = port, host, open
-        self._pages = threading.local()  # `stack`: those that this thread has opened
+        self._pages = threading.local()  # `stack`: the pages that this thread has opened
 
     def __repr__(self) -> str:
         return f"Browser(port={self._port}, host={self._host!r})"
 
     def __enter__(self) -> _Page:
-        """Listen for the answer. Raises AuthorizationError where the port is taken."""
+        """Listen for the answer. Raises AuthorizationError if the port is taken."""
         if not hasattr(self._pages, "stack"):
             self._pages.stack = []
         self._pages.stack.append(_Page(self._host, self._port, self._open))
@@ -104,7 +104,7 @@ class Browser:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the page is that this thread has opened."""
+        """The URL of the page that this thread opened last."""
         return self._page.redirect_uri
 
     def authorize(self, url: str, timeout: float) -> str:
@@ -113,7 +113,7 @@ class Browser:
 
 
 class _Page:
-    """The page that the browser is sent to at last: a server of its own, for one answer."""
+    """The page to which the browser is redirected: an HTTP server for one answer."""
 
     def __init__(self, host: str, port: int, open_browser: Callable[[str], object]) -> None:
         limits = Limits(MAX_PAGE_CONNECTIONS, max_body_bytes=1)
@@ -132,9 +132,9 @@ class _Page:
         self._thread.start()
 
     def authorize(self, url: str, timeout: float) -> str:
-        """Open the browser, and wait for an answer with the state of the request.
+        """Open the browser, and wait for an answer with the `state` of the request. Returns its URL.
 
-        No shell has a part in that: `webbrowser` starts programs by lists of arguments.
+        No shell is used: `webbrowser` starts programs by lists of arguments.
         # spec: docs/security_best_practices/open-url-no-shell
         # spec: docs/security_best_practices/open-url-shell-commands
         # spec: docs/security_best_practices/open-url-platform
@@ -172,14 +172,14 @@ class _Page:
         self._http.close(0.5)
 
     def _serve(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        """One request of the browser, or of whatever else asks on this machine."""
+        """Answer one request: of the browser, or of any other program on this machine."""
         status, said = self._heard(environ)
         body = _HTML.replace(b"{}", said.encode("ascii"))
         start(status, [*_PAGE_HEADERS, ("Content-Length", str(len(body)))])
         return [body]
 
     def _heard(self, environ: WSGIEnvironment) -> tuple[str, str]:
-        if environ.get("HTTP_HOST") not in self._hosts:  # a name that leads here is a trick
+        if environ.get("HTTP_HOST") not in self._hosts:  # a foreign name for this address: DNS rebinding
             return "403 Forbidden", "This page is not here."
         if environ["PATH_INFO"] != CALLBACK_PATH or environ["REQUEST_METHOD"] != "GET":
             return "404 Not Found", "There is nothing here."
@@ -213,7 +213,7 @@ _PAGE_HEADERS = [
 
 
 class PasteUrl:
-    """A browser on another machine: the person carries the URLs there and back."""
+    """A browser on another machine: the person copies the URLs there and back."""
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class PasteUrl:
 
 
 class _Called:
-    """A function of the application: from the URL of the request to that of the response."""
+    """A function of the application: URL of the authorization request -> URL of the response."""
 
     def __init__(self, function: Callable[[str], str]) -> None:
         self._function = function
@@ -259,7 +259,7 @@ class _Called:
         pass
 
     def authorize(self, url: str, timeout: float) -> str:
-        """What the function returns. Raises TypeError if that is no text."""
+        """The URL that the function returns. Raises TypeError if that is not a string."""
         answer = self._function(url)
         if not isinstance(answer, str):
             raise TypeError(f"a user agent returns the URL of the response, not {type(answer).__name__}")

@@ -1,12 +1,13 @@
-"""What crosses the wire, for a function of the application's: `ClientOptions(on_wire=show)`.
+"""Showing each message that crosses the wire to the application: `ClientOptions(on_wire=show)`.
 
     def show(direction, message):       ">" and the bytes of a message to the server, or "<" and one from it
         print(direction, message.decode())
 
-Over HTTP a message is the body of a request, of a response, or an event: no header, and so no token.
+Over HTTP a message is the body of a request, the body of a response, or an event. Headers are not shown, and
+so no token is.
 
-Errors      one that the function raises is logged, and ends nothing.
-Threads     any: those that send, and those that read. What takes its time holds them up.
+Errors      an error that the function raises is logged; the connection goes on.
+Threads     the function runs on any thread that sends or reads, and a slow one holds that up.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OnWire: TypeAlias = Callable[[str, bytes], object]
 
 
 def unharmed(on_wire: OnWire) -> OnWire:
-    """The same function, whose errors are logged."""
+    """A function that calls this one, and logs its errors."""
 
     def tell(direction: str, message: bytes) -> None:
         try:
@@ -39,7 +40,7 @@ def unharmed(on_wire: OnWire) -> OnWire:
 
 
 class TappedLink:
-    """A link of a pipe (api/pipe_transport), with a function that is told what crosses it."""
+    """A ServerLink (api/pipe_transport) that also calls a function with each message that crosses it."""
 
     def __init__(self, link: ServerLink, on_wire: OnWire) -> None:
         self._link, self._tell = link, on_wire
@@ -53,7 +54,7 @@ class TappedLink:
     def read(
         self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int
     ) -> None:
-        """Read until the link ends."""
+        """Read until the stream ends."""
 
         def heard(line: bytes) -> None:
             self._tell("<", line.strip())
@@ -61,24 +62,24 @@ class TappedLink:
 
         self._link.read(heard, too_long, limit)
 
-    # -- the rest is the link's own ------------------------------------------------------------------
+    # -- all else is passed on to the link -----------------------------------------------------------
 
     @property
     def peer_drained_input(self) -> bool:
-        """Whether the server read all that was sent to it."""
+        """Whether the server has read all that was sent to it, as far as that can be known."""
         return self._link.peer_drained_input
 
     @property
     def crashed(self) -> bool:
-        """Whether the server may be started again."""
+        """Whether the server ended in a way after which it may be started again."""
         return self._link.crashed
 
     def silence(self) -> str:
-        """What is known of a server that does not answer."""
+        """What is known of a server that does not answer, for an error message."""
         return self._link.silence()
 
     def exit_reason(self) -> str:
-        """Why there is no more to read."""
+        """Why there is no more to read, for an error message."""
         return self._link.exit_reason()
 
     def close(self) -> None:
@@ -86,5 +87,5 @@ class TappedLink:
         self._link.close()
 
     def release(self) -> None:
-        """Give back what reading needs."""
+        """Release what reading needs."""
         self._link.release()
