@@ -152,7 +152,7 @@ class OAuthClient:
     # -- what an exchange asks ---------------------------------------------------------------------------
 
     def headers(self, method: str, url: str) -> dict[str, str]:
-        """The headers with the token; {} if there is none, or the URL has another origin than the server.
+        """The headers with the token; {} without a token, or if the URL has another origin than the server.
 
         Raises AuthorizationError, StoreError.
 
@@ -197,7 +197,7 @@ class OAuthClient:
             return self._is_renewed(refusal, challenge, deadline)
 
     def accepted(self, nonce: str | None) -> None:
-        """The server accepted the tokens: if it refuses them later, they have expired or were revoked."""
+        """The server accepted the tokens: if it refuses them later, they may be refreshed again."""
         self._way = ""
         if nonce is not None and self.proofs is not None:
             self.proofs.keep_nonce(self.url, nonce, of_resource=True)
@@ -244,7 +244,7 @@ class OAuthClient:
     def _is_renewed_at(self, found: Found, before: Tokens, challenge: Challenge | None) -> bool:
         """Refresh tokens at the server that issued them; True if that worked.
 
-        Raises AuthorizationError for tokens that were just issued, and refused at once: others would be, too.
+        Raises AuthorizationError for tokens that were just issued, and refused at once.
         """
         if self._way in ("person", "grant"):
             raise found.error(
@@ -425,7 +425,7 @@ class OAuthClient:
 
     @contextmanager
     def _turned(self, deadline: Deadline | None = None) -> Iterator[None]:
-        """Hold the lock of `_turn`, and the deadline while this waits for it: a person may be being asked."""
+        """Hold the lock of `_turn`. The deadline stands still while this waits: a person may be asked."""
         if not self._turn.lock.acquire(blocking=False):
             if deadline is None:
                 is_here = self._turn.lock.acquire(timeout=2 * MAX_FETCH_SECONDS)

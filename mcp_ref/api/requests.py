@@ -202,7 +202,7 @@ class Asker:
         return discover.params(self.negotiated.revisions, self.negotiated.declared, self.negotiated.info)
 
     def renewed(self) -> None:
-        """The server ended the session and there is a new one: set the log level and subscribe again."""
+        """The server ended the session, and there is a new one: forget the tools, listen, subscribe again."""
         self.tools.forget()
         self.line.listen()
         self.log.renew(self, self.negotiated.revision)

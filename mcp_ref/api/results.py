@@ -99,7 +99,7 @@ class Result(dict[str, Any]):
 
     @property
     def structured(self) -> Any:
-        """`structuredContent`: the data that a tool returned; {"result": ...} if its type is no object's."""
+        """`structuredContent`: data of a tool; in {"result": ...} if it need not be an object."""
         return self.get("structuredContent")
 
     @property
@@ -156,7 +156,7 @@ def unchanged(result: Result) -> Result:
 
 
 def _loader(kind: Any) -> Callable[[Result], Any]:
-    """The function that makes a value of this type from a Result. Raises TypeError if JSON has none."""
+    """The function that makes such a value from a Result. Raises TypeError if JSON cannot carry the type."""
     try:
         hash(kind)
     except TypeError:  # such as a dict in Annotated: it cannot be cached

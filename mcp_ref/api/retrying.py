@@ -159,7 +159,7 @@ class Attempts:
         """The error of an earlier attempt that was lost after it was sent."""
 
     def wait(self, problem: McpError) -> None:
-        """Wait before the next attempt. Raises the problem, or MayHaveRun, if there is none."""
+        """Wait before the next attempt. Raises the problem, or MayHaveRun, if no other attempt is made."""
         end = becomes_of(problem)
         if end is None:
             raise problem

@@ -101,7 +101,7 @@ def _start_asked_for(
     tasks_of_2025.check_may_augment(asker, asker.tools.known(asker, params["name"]))
     sent = tasks_of_2025.augmented(params, ttl)
     with contextlib.ExitStack() as reports:
-        # A progress token of its own, since that of the request ends with it, before the task does.
+        # A token of its own, and not the id of the request, which ends before the task does.
         # spec: basic/patterns/progress/task-token-lives-on
         token = None
         if on_progress is not None:

@@ -164,7 +164,7 @@ class Task:
 
     @property
     def ttl(self) -> float | None:
-        """Seconds for which the server keeps it, from its creation; None if it says nothing of an end."""
+        """Seconds for which the server keeps it, from its creation; None without a limit."""
         ttl = self.state.get(self.way.words.ttl)
         return None if ttl is None else ttl / 1000
 
@@ -191,7 +191,7 @@ class Task:
     def result(self, timeout: float | None = None) -> Result:
         """Wait for the result of the call. What the task asks meanwhile is answered by the callbacks.
 
-        `timeout` bounds the wait, in seconds. The task goes on if it passes.
+        `timeout` bounds the wait for the server, in seconds. The task goes on if it passes.
         """
         deadline = _deadline(timeout)
         if self._finished is None:

@@ -43,7 +43,7 @@ class TokenStore(Protocol):
     """Stores secrets under keys. Each value is a JSON object."""
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The value of a key; None if there is none."""
+        """The value of a key; None for an unknown one."""
 
     def set(self, key: str, value: Mapping[str, Any]) -> None:
         """Keep a value."""
@@ -67,7 +67,7 @@ class MemoryTokens:
         return "MemoryTokens()"
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The value of a key; None if there is none."""
+        """The value of a key; None for an unknown one."""
         with self._lock:
             found = self._kept.get(key)
         return None if found is None else dict(found)
@@ -115,7 +115,7 @@ class FileTokens:
         return f"FileTokens({str(self._file.path)!r})"
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The value of a key; None if there is none. Raises StoreError."""
+        """The value of a key; None for an unknown one. Raises StoreError."""
         return self._file.get(key)
 
     def set(self, key: str, value: Mapping[str, Any]) -> None:
@@ -150,7 +150,7 @@ class KeptTokens:
         return self._store.get(f"server {self._place}") or {}
 
     def last(self) -> Tokens | None:
-        """The tokens that were obtained last for this server; None if there are none to use."""
+        """The tokens that were obtained last for this server; None without such, or if they are damaged."""
         known = self.server()
         issuer, resource = known.get("issuer"), known.get("resource")
         if not isinstance(issuer, str) or not isinstance(resource, str):
