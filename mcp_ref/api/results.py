@@ -99,7 +99,7 @@ class Result(dict[str, Any]):
 
     @property
     def structured(self) -> Any:
-        """`structuredContent`: data of a tool; in {"result": ...} if it need not be an object."""
+        """`structuredContent`: what a tool returned, as data; non-objects are in {"result": ...}."""
         return self.get("structuredContent")
 
     @property
