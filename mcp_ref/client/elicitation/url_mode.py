@@ -73,7 +73,7 @@ COMPLETION_SECONDS = 1.0
 """How long `complete` waits for a client that does not read its notifications."""
 
 _initiators_lock = threading.Lock()
-"""Guards `elicitations` of every server: elicitation id -> what it was asked for."""
+"""Guards `elicitations` of every server: elicitation id -> what asked for the visit."""
 
 
 def _replace_lock() -> None:

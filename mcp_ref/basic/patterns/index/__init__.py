@@ -4,8 +4,8 @@ requester  -> responder   {id, method, params}
 responder  -> requester   notifications that belong to it: progress, logs
 responder  -> requester   {id, result}     or     {id, error}
 
-requester    what we ask: a request is sent, waited for, given up
-responder    what we are asked: a request is received, run, answered
-    context      one request of those, as the pages see it
-connection   one peer as a whole: which message goes where, and the end
+requester    the requests that we send: sent, waited for, cancelled
+responder    the requests that the peer sends: received, run, answered
+    context      one of these, as the pages and handlers see it
+connection   one peer as a whole: routes what arrives, and ends everything
 """

@@ -1,20 +1,21 @@
 """Request and response (page: basic/patterns/index), for both roles.
 
-A `Connection` is one peer, seen from the other: it sends what we ask and delivers the answers, and
-it receives what the peer asks and sends our answers. Client and server are both an `Endpoint`
-behind such a connection; only what they answer differs.
+A `Connection` is one peer, seen from the other: it sends our requests and delivers the responses to
+them, and it receives the peer's requests and sends our responses. Client and server are both an
+`Endpoint` behind such a connection; they differ only in what they answer.
 
     stream -> receive -> route -> a request:       Responder.start   (basic/patterns/index/responder)
                                   a response:      Requester.deliver (basic/patterns/index/requester)
                                   a notification:  its page, or Endpoint.notice
 
-Revisions   2024-11-05  either side asks the other
+Revisions   2024-11-05  either side sends requests to the other
             2025-03-26  + batches; the answers to a batch travel as a batch
             2025-06-18  - batches
-            2026-07-28  only clients ask (see Context.request and Answering.answer)
+            2026-07-28  only clients send requests (see Context.request and Responder.is_mute)
 
-Threads     reader      one a connection: runs `receive` and nothing slow
-            Writing is no thread but a lock (runtime/threads/outbox).
+Threads     reader      on a pipe, one per connection: runs `receive` and nothing slow
+            Over HTTP the thread that has read a message runs `route` or `receive_batch`.
+            There is no thread for writing: a thread that sends a message writes it (runtime/threads/outbox).
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ _log = logger("mcp_ref.connection")
 
 
 TO_THE_LAST = 10.0
-"""Seconds that a peer gets to take the last answers."""
+"""Seconds that `drain` waits for the last answers to be written to the peer."""
 
 
 class Connection(Requester):
-    """One peer: what we ask of it, by the base class, and what it asks of us, by `responder`."""
+    """One peer: our requests to it (the base class), and its requests to us (`responder`)."""
 
     def __init__(
         self,
@@ -74,10 +75,11 @@ class Connection(Requester):
         limit: Limit | None = None,
         notices: Limit | None = None,
     ) -> None:
-        """`shared` workers belong to others as well, and do not end with this connection. Without workers a
-        request runs on the thread that brings it.
+        """`shared`: the workers serve other connections too, and are not closed with this one. Without
+        workers a request runs on the thread that brings it.
 
-        `limit` bounds the peer's calls of tools, `notices` what we tell it while they run.
+        `limit` bounds the peer's calls of tools and its requests for completion; `notices` bounds the
+        notifications, such as progress, that we send while its requests run.
         """
         super().__init__(outbox, timeout=timeout, max_timeout=max_timeout)
         self.endpoint = endpoint
@@ -86,16 +88,17 @@ class Connection(Requester):
             endpoint, self.session, workers, shared=shared, limit=limit, notices=notices
         )
         self.heartbeat: Heartbeat | None = None
-        """What pings the peer now and then, if that was asked for (basic/utilities/ping)."""
+        """Pings the peer periodically, if `ping_every` is set (basic/utilities/ping)."""
         self.listener: Callable[[], object | None] = _itself
-        """What would bring a request of ours to the peer just now; None if nothing would."""
+        """Returns what would carry a request of ours to the peer now: over HTTP, the reader of an event
+        stream; None if there is nothing. Then no ping is sent: its time-out would prove nothing."""
         self.lose: Callable[[str], object] | None = None
-        """How its transport gives it up, for a reason, where that is more than its end."""
+        """Ends the connection when a ping has failed; None if Server.detach is enough for its transport."""
 
     # -- what the peer sends -------------------------------------------------------------
 
     def receive(self, line: bytes) -> None:
-        """One line from the peer. Runs on the reader; never raises, whatever the line holds."""
+        """Handle one line from the peer. Runs on the reader; never raises, whatever the line holds."""
         try:
             message = decode(line)
             if type(message) is list:  # spec: basic/transports/stdio/batch-per-line
@@ -106,11 +109,15 @@ class Connection(Requester):
             self.responder.refuse(None, problem, self.outbox)
         except ReferenceError:
             _log.debug("ignored what a client that was dropped received")
-        except Exception:  # a fault of ours must not be the end of all other requests
+        except Exception:  # a fault of ours must not end the reader, and with it all other requests
             _log.exception("a message could not be handled: %.200r", line)
 
     def too_long(self, size: int, beginning: bytes) -> None:
-        """A line that was too long to be read; of its beginning we know, at best, what it was."""
+        """Handle a line that was too long to read; `beginning` may tell what it was.
+
+        A response fails the call that waits for it. A request, or a line that does not tell, is answered with
+        an error.
+        """
         said = f"a message of {size} bytes is longer than this side reads"
         kind, message_id = begins(beginning)
         call = self.waiting.pop(message_id, None) if kind == "response" and is_id(message_id) else None
@@ -120,9 +127,10 @@ class Connection(Requester):
             self.responder.refuse(message_id, InvalidRequest(said), self.outbox)
 
     def route(self, message: Any, outbox: WayOut, batch: Batch | None = None, size: int = 0) -> None:
-        """One message; what is said to a request goes out by `outbox`. Runs on the reader.
+        """Route one message: a request, a response or a notification. Runs on the thread that has read it.
 
-        `size` is its weight in bytes, where what waits is not weighed elsewhere.
+        What a request is answered with goes out by `outbox`. `size` is the weight of the message in bytes,
+        while it waits for a worker; zero where messages that wait are weighed elsewhere.
         """
         try:
             kind = classify(message)
@@ -137,10 +145,11 @@ class Connection(Requester):
             self._notice(message, size)
 
     def _route_none(self, message: Any, problem: InvalidRequest, outbox: WayOut, batch: Batch | None) -> None:
-        """What is no message. With a result or an error it was to be a response, which is never answered.
+        """Handle a JSON value that is not a valid message.
 
-        With an id alone it is a response, too, if something waits under that id. If nothing does, it is a
-        request that lacks its method, and is answered under its id, as JSON-RPC has it.
+        With a result or an error it was meant as a response, which is never answered. With only an id it is
+        also taken for a response, if a call waits under that id. If none does, it is taken for a request that
+        lacks its method, and is answered under its id, as JSON-RPC demands.
         """
         if is_broken_response(message):
             self.deliver_none(message["id"], problem)
@@ -152,7 +161,7 @@ class Connection(Requester):
             self.responder.refuse(readable_id(message), problem, outbox, batch)
 
     def _notice(self, message: Json, size: int) -> None:
-        """A notification. It is never answered, not even a wrong one."""
+        """Handle a notification. Even a malformed one is never answered."""
         # spec: basic/index/notification-no-response
         method, params = message["method"], message.get("params", {})
         if type(params) is not dict:
@@ -166,11 +175,11 @@ class Connection(Requester):
 
     @property
     def knows_batches(self) -> bool:
-        """Whether a revision was agreed on that has batches."""
+        """Whether the agreed revision has batches."""
         return self.session.is_negotiated and self.session.revision.batches
 
     def receive_batch(self, messages: list[Any], outbox: WayOut, size: int = 0) -> None:
-        """A batch of so many bytes; its answers go out by `outbox`, as one. Runs on the reader."""
+        """Route the messages of a batch, of `size` bytes; its answers go out by `outbox`, as one batch."""
         try:
             check_batch(messages, is_known=self.knows_batches)
         except InvalidRequest as problem:
@@ -188,12 +197,12 @@ class Connection(Requester):
     # -- the end -----------------------------------------------------------------------------
 
     def forked(self) -> None:
-        """Ask and answer nothing more in a forked child: the connection is the parent's."""
+        """Send and answer nothing more in a forked child: the connection is the parent's."""
         super().forked()
         self.responder.forked()
 
     def drain(self, seconds: float) -> None:
-        """Give running requests a while to finish and their answers a way out."""
+        """Wait until running requests have finished, for so many seconds, and their answers are written."""
         deadline = Deadline(seconds, self.clock)
         pause = threading.Event()
         while self.responder.serving and deadline.left() > 0:
@@ -201,20 +210,20 @@ class Connection(Requester):
         self.outbox.flush(TO_THE_LAST)
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
-        """The connection is over, in four steps. May be called twice."""
+        """End the connection, in four steps. May be called twice."""
         if self.is_inherited:
             return
         # Step 1: all calls that wait for an answer fail with the reason.
         failure = self.fail(reason)
-        # Step 2: nothing is pinged any more.
+        # Step 2: no more pings are sent.
         if self.heartbeat is not None:
             self.heartbeat.stop()
-        # Step 3: requests that run are cancelled, and their workers have a while to come to an end.
+        # Step 3: running requests are cancelled, and the workers get `wait` seconds to finish them.
         self.responder.end(reason, wait)
         # Step 4: nothing more is sent.
         self.outbox.fail(failure)
 
 
 def _itself() -> object:
-    """A pipe brings what is written to it, as long as there is one."""
+    """The default `listener`: a pipe always carries what is written. Always returns the same object."""
     return Connection

@@ -1,13 +1,13 @@
 """One request, as the pages see it (page: basic/patterns/index, "Request and Response").
 
 The two doors (basic/lifecycle, basic/versioning) turn an incoming request into the same object: who asks, in
-which revision, with which capabilities; whether the answer is still wanted; a way to send what belongs to it.
-Everything behind the doors is written once, against this. What a handler calls stands on top of it
-(api/context).
+which revision, with which capabilities; whether the answer is still wanted; a way to send the messages that
+belong to it. The pages are written against this class, once for both eras. What handlers of the author's call
+is built on top of it (api/context).
 
 Revisions   all.
 Threads     made by the thread that brings the request, then owned by the one that runs it. `cancel` is called
-            by the reader, over HTTP by the attendant, or by the thread that ends the connection, and is
+            by the reader, over HTTP by the attendant, or by the thread that ends the connection, and must be
             quick; everything else is for the thread of the request. A handler may hand its context to threads
             of its own: `notify` is safe there.
 """
@@ -50,45 +50,45 @@ class ServerRole(Protocol):
 
     @property
     def logging(self) -> bool:
-        """Whether it sends log messages."""
+        """Whether the server sends log messages."""
 
     @property
     def has_principals(self) -> bool:
-        """Whether a function of the author's tells its clients apart."""
+        """Whether the author gave `Server(principal=)`, a function that tells clients apart."""
 
     @property
     def seal(self) -> Seal:
-        """What signs the state of a request that its client is to send again."""
+        """Signs the requestState of a result that asks, and verifies it in the retry."""
 
     @property
     def input_requests(self) -> Mapping[str, InputRequestType]:
-        """What a client may be asked, by method."""
+        """The requests for input that a client may be sent: method -> row."""
 
     @property
     def elicitations(self) -> MutableMapping[str, Initiator]:
-        """The elicitations by URL that are not completed yet, by id, and what each was asked for."""
+        """URL elicitations that are not completed yet: elicitation id -> what asked for the visit."""
 
 
 class Initiator(NamedTuple):
-    """What an elicitation by URL was asked for: its completion is told to that client, of that task."""
+    """What asked for a visit to a URL: the completion is notified to this client, as part of this task."""
 
     connection: Connection
     task_id: str | None
-    """None for a request that is no task."""
+    """None if a request asked that is not a task."""
 
 
 class WayOut(Protocol):
-    """Where messages to a peer go. A pipe has one; over HTTP each response is one of its own.
+    """An outbox: where messages to a peer go. A pipe has one; over HTTP each response is one of its own.
 
-    What it does by default is what a way does on which no message waits, and which no client comes back to.
+    The defaults are right for an outbox in which no message waits, and that a client cannot resume.
     """
 
     closes: bool = False
-    """Whether it ends with the answer to its request: then its end says that all is said."""
+    """Whether it ends with the answer to its request. Its end then tells the peer that no more will come."""
 
     @property
     def two_way(self) -> bool:
-        """Whether the peer can be asked something on it, and answer, while a request of its own runs."""
+        """Whether the peer can be asked something through it, and answer, while its own request runs."""
         return True
 
     @property
@@ -98,21 +98,24 @@ class WayOut(Protocol):
 
     @property
     def begins(self) -> Callable[[RequestContext], object] | None:
-        """Called when a request whose messages will go this way is about to run."""
+        """Called with a request that is about to run and whose messages go here. None: nothing to prepare."""
         return None
 
     def send(self, line: bytes, wait: float | None = None) -> None:
-        """Have one message written; waits for room for so long. Raises ConnectionClosed, Full."""
+        """Send one message; waits for room in the outbox at most `wait` seconds.
+
+        Raises ConnectionClosed, Full.
+        """
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """The same, for the answer to a request; an error has its exception beside it."""
+        """Send the answer to a request, in the same way; `problem` is the exception of an error."""
 
     def cancel(self, reason: str) -> None:
-        """No answer will come: the request was cancelled."""
+        """Take note that the request was cancelled: no answer will come."""
         return
 
     def release(self) -> bool:
-        """End the connection of a client that can come back for the rest; False if it cannot."""
+        """Let the client disconnect, and come back for the rest. False if it cannot come back."""
         return False
 
     def flush(self, seconds: float) -> bool:
@@ -120,12 +123,12 @@ class WayOut(Protocol):
         return True
 
     def fail(self, problem: BaseException) -> None:
-        """Nothing can be sent any more."""
+        """Send nothing any more, for this reason."""
         return
 
 
 ALLOWED = "mcp_ref.allowed"
-"""The key under which an environ has what a protected server allows its caller."""
+"""The key, in a WSGI environ, of the access that the token of the request gives (basic/authorization)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -133,64 +136,66 @@ class Arrival:
     """How a request came, and where its answer goes."""
 
     outbox: WayOut
-    """Where all that belongs to the request goes."""
+    """Where the answer, and the messages that belong to the request, go."""
     key: Hashable
-    """What tells it from all others that the connection serves."""
+    """Identifies the request among all that the connection serves: its id. Over HTTP in the modern era it is
+    the outbox instead: there one Connection serves all clients, and their ids may be equal."""
     batch: Batch | None = None
     environ: Json | None = None
-    """Over HTTP: what WSGI says of the request."""
+    """Over HTTP: the WSGI environ of the request."""
 
     @property
     def access(self) -> Access | None:
-        """What its token allows, where the server is protected (basic/authorization)."""
+        """What the token of the request allows; None if the server is not protected (basic/authorization)."""
         return None if self.environ is None else self.environ.get(ALLOWED)
 
 
 @dataclass(slots=True, eq=False)
 class Reports:
-    """What is said of a request while it runs."""
+    """The notifications about a request while it runs: progress and log messages."""
 
     log_level: LoggingLevel | None = None
     progress_token: RequestId | None = None
     progress_sent: float | None = None
-    """The last progress; guarded by `speaking`."""
+    """The last progress that was sent; guarded by `speaking`."""
     speaking: threading.Lock = field(default_factory=threading.Lock)
-    """Held while anything is said, by any thread: reports keep their order, and none follows the answer."""
+    """Held while a thread sends a notification: they keep their order, and none follows the answer."""
 
 
 @dataclass(slots=True, eq=False)
 class Handling:
-    """What the server notes of a request that it handles."""
+    """What the server stores about a request that it handles."""
 
     server: ServerRole | None = None
+    """The server; None for a request that a client answers."""
     identity: Implementation | None = None
-    """What its results say of the server."""
+    """The serverInfo in the `_meta` of a result (2026-07-28); None if the server does not name itself."""
     asks: bool = False
-    """Whether the answer may be a question (basic/patterns/mrtr)."""
+    """Whether the result may be input_required (basic/patterns/mrtr)."""
     exchange: Exchange | None = None
-    """What was asked, and answered."""
+    """The questions that were asked, and their answers."""
     hints: Json | None = None
-    """A resource's own, see server/utilities/caching."""
+    """The caching hints of the resource that was read, if it has its own (server/utilities/caching)."""
     run: TaskRun | None = None
-    """Where the request may still become a task."""
+    """Set if the request runs as a task, or may become one (basic/utilities/tasks)."""
     task: TaskRun | None = None
-    """Its task, from the moment when the request is one (basic/utilities/tasks)."""
+    """The same, from the moment when the request is a task."""
 
 
 @dataclass(slots=True, eq=False)
 class Cancellation:
-    """Whether the answer is still wanted: written by the reader, read by anyone."""
+    """Whether the answer is still wanted: written by the thread that cancels, read by any."""
 
     requested: bool = False
     reason: str | None = None
     wakes: threading.Event | None = None
-    """What `sleep` waits for."""
+    """Wakes `sleep`, which makes it."""
     enders: list[Callable[[str], object]] = field(default_factory=list)
-    """What ends with the request."""
+    """Functions to call, with the reason, when the request is cancelled (`ends_with`)."""
 
 
 class RequestContext:
-    """One request that a peer asked of this side."""
+    """One request that a peer sent, for the code that answers it."""
 
     __slots__ = (
         "arrival",
@@ -224,7 +229,7 @@ class RequestContext:
         self.params = params
         self.arrival = Arrival(outbox or connection.outbox, request_id)
         meta = params.get("_meta")
-        # Whatever keys it has, with whatever values.
+        # Not checked yet: any keys, with any values.
         self.meta: Json = meta if type(meta) is dict else {}
         # What the door fills in.
         self.revision: Revision = TABLE[0]
@@ -264,7 +269,7 @@ class RequestContext:
             raise RequestCancelled(self.reason or "the client cancelled the request")
 
     def sleep(self, seconds: float) -> None:
-        """Like `time.sleep`, but ends at once with RequestCancelled when the request is cancelled."""
+        """Like `time.sleep`, but raises RequestCancelled as soon as the request is cancelled."""
         end, state = time.monotonic() + seconds, self.cancellation
         if state.wakes is None:
             state.wakes = threading.Event()
@@ -273,7 +278,7 @@ class RequestContext:
         self.check_cancelled()
 
     def cancel(self, reason: str | None) -> None:
-        """The answer is no longer wanted: sets the flag, wakes `sleep`, ends what ends with the request.
+        """Take note that the answer is no longer wanted: set the flag, wake `sleep`, call the `enders`.
 
         # spec: basic/transports/stdio/stop-cancelled-work
         """
@@ -284,13 +289,14 @@ class RequestContext:
         for end in list(state.enders):
             try:
                 end(reason or "the request it belongs to was cancelled")
-            except Exception:  # the reader goes on reading, whatever a tool does here
+            except Exception:  # an error in a tool's function must not end the reader
                 _log.exception("%s: what should end with it failed", self.method)
 
     def ends_with(self, end: Callable[[str], object]) -> None:
-        """Have `end(reason)` called when the request is cancelled, or now if it was.
+        """Have `end(reason)` called when the request is cancelled, or now if it was cancelled before.
 
-        The reader calls it: it is to be quick. It may be called twice if both happen at once.
+        Usually the reader calls it, so it must be quick. It may be called twice if the request is cancelled
+        just while it is added here.
         """
         self.cancellation.enders.append(end)
         if self.cancelled:
@@ -298,14 +304,17 @@ class RequestContext:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more belongs to the request."""
+        """Whether the request, or its task, is over, so that nothing more may be sent about it."""
         task = self.handling.task
         return not self.connection.responder.serves(self) if task is None else task.is_over
 
-    # -- what is said while it runs -----------------------------------------------------
+    # -- what is sent while it runs -----------------------------------------------------
 
     def related(self, said: Json) -> Json:
-        """What is said of this request, with the task of the peer's that it belongs to (2025-11-25)."""
+        """A result, or the params of a notification, with the task that this request belongs to (2025-11-25).
+
+        The task is named by the `_meta` of the request, or by tasks/result; without one nothing is added.
+        """
         return related_as(self.method, self.params, said) if self.revision.tasks == "asked for" else said
 
     def notify(self, method: str, params: Json | None = None) -> None:
@@ -317,7 +326,7 @@ class RequestContext:
             self.say(method, params)
 
     def say(self, method: str, params: Json | None) -> None:
-        """Send one notification now. With `speaking` held."""
+        """Send one notification, as `notify` does. With `speaking` held."""
         # spec: basic/transports/stdio/server-message-kinds
         if self.handling.task is not None:
             self.handling.task.notify(method, params or {})
@@ -328,23 +337,23 @@ class RequestContext:
             try:
                 self.connection.notify(method, params, outbox=self.arrival.outbox)
             except WriteRefused:
-                pass  # the request goes on: its answer is all that this peer can be sent
+                pass  # the request goes on: this peer can be sent its answer, and nothing before
             except ConnectionClosed as problem:
                 raise given_up(self, problem) from problem
 
 
 def given_up(context: RequestContext, problem: ConnectionClosed) -> RequestCancelled:
-    """Raised in a handler that speaks to a client which has gone, and so waits for no answer either.
+    """The exception for a handler that sends something to a client that has gone, and so wants no answer.
 
-    Not ConnectionClosed, which would count as a fault of the handler, as does one of a connection that it
-    made itself, and be logged with a traceback at each shutdown.
+    Not ConnectionClosed: that would count as a fault of the handler, as it does when it comes from a
+    connection that the handler made itself, and it would be logged with a traceback at each shutdown.
     """
     return RequestCancelled(f"{context.method}: {problem}")
 
 
 @contextmanager
 def ending(context: RequestContext, end: Callable[[str], object]) -> Iterator[None]:
-    """Like `RequestContext.ends_with`, for as long as the block runs."""
+    """Like `RequestContext.ends_with`, but only while the block runs."""
     context.ends_with(end)
     try:
         yield

@@ -2,13 +2,14 @@
 
     we ask      request -> outbox ... reader -> deliver -> the thread that waits
 
-Revisions   2024-11-05  either side asks the other
-            2026-07-28  only clients ask (see Context.request)
+Revisions   2024-11-05  either side sends requests to the other
+            2026-07-28  only clients send requests (see Context.request)
 
 Threads     caller      any thread in `request`: waits for its own answer and runs its `on_progress`
             reader      runs `deliver`
-            `waiting` is a plain dict: the thread that takes an entry out owns its end, and that decides every
-            race between an answer, a time-out, a cancellation and the end of the connection.
+            `waiting` is a plain dict: the thread that pops a call from it is the one that ends the call.
+            `dict.pop` is atomic, so this decides every race between an answer, a time-out, a cancellation and
+            the end of the connection.
 """
 
 from __future__ import annotations
@@ -48,17 +49,18 @@ __all__ = ["Asks", "Call", "Requester"]
 _log = logger("mcp_ref.connection")
 
 MAX_IN_FLIGHT = 10_000
-"""Requests of ours that may wait for an answer on one connection."""
+"""Requests of ours that may wait for an answer on one connection; one more is refused with LocalError."""
 
 CLOSE_REASON_SECONDS = 1.0
-"""How long a failed write waits for the end of the connection: the reader knows a better reason for it."""
+"""How long a failed write waits for the reader to end the connection: the reader may learn a better reason
+for it, such as the exit status of the server."""
 
 
 class Asks(Protocol):
-    """A client, as the pages see it that send requests to its server."""
+    """What the pages that send requests to a server need of the client."""
 
     def request(self, method: str, params: Json | None = None, *, timeout: float | None = None) -> Json:
-        """The result of a request."""
+        """Send a request, and return its result."""
 
     def forget_cached(self, method: str | None = None) -> None:
         """Drop the cached results of one method, or all."""
@@ -91,27 +93,29 @@ class Call:
         self.deadline = deadline
         self.done = False
         self.outcome: Json | McpError = {}
-        # Progress that the caller has not seen yet. Old reports may be lost, the newest never is.
+        # Progress that the caller has not seen yet; None if it asked for no progress. Old reports may be
+        # lost, the newest never is.
         self.reports: deque[progress.Report] | None = None
-        # For callers that do not wait. The reader runs these, so they must not block.
+        # For callers that do not wait. Usually the reader runs these, so they must not block.
         self.on_done: Callable[[Call], object] | None = None
         self.on_report: Callable[[Call], object] | None = None
+        # A binary semaphore: `wait` acquires it, `wake` releases it. It begins acquired.
         self._wakes = threading.Lock()
         self._wakes.acquire()
 
     def wake(self) -> None:
-        """Wake the thread that waits, to look at `reports` and `done`."""
+        """Have the thread in `wait` look at `reports` and `done`."""
         try:
             self._wakes.release()
         except RuntimeError:
             pass  # it was woken already and has not looked yet
 
     def finish(self, outcome: Json | McpError) -> None:
-        """Store the answer, or the error instead of one. For the thread that took it out of `waiting`."""
+        """Store the result, or the error that came instead. For the thread that popped it from `waiting`."""
         self.outcome = outcome
         self.done = True
         self.wake()
-        # What is told may refer to this call: neither is to keep the other alive.
+        # `on_done` may refer to this call. Dropping it breaks the cycle, so that both are freed at once.
         on_done, self.on_done = self.on_done, None
         if on_done is not None:
             on_done(self)
@@ -127,10 +131,11 @@ class Call:
                 return True
 
     def result(self) -> Json:
-        """The result of a finished call; raises the error that came instead, which one caller may have."""
+        """The result of a finished call. Raises the error that came instead: once, for one caller."""
         outcome = self.outcome
         if isinstance(outcome, McpError):
-            # An error that refers to itself, by its frames and this call, would keep the client alive.
+            # The traceback of a raised error refers to this call. If the call also referred to the error, the
+            # cycle would keep the client alive.
             self.outcome = LocalError(f"{self.method}: the error that came was raised before")
             try:
                 raise outcome
@@ -143,7 +148,7 @@ class Requester:
     """The requests that we send to one peer, and the answers that we wait for."""
 
     session: Session
-    """What was agreed with it; a connection brings it."""
+    """What was agreed with the peer. Set by the subclass, Connection."""
 
     def __init__(self, outbox: WayOut, *, timeout: float, max_timeout: float | None) -> None:
         self.timeout = check_seconds("timeout", timeout)
@@ -153,7 +158,7 @@ class Requester:
         self._ids = new_ids()
         self.waiting: dict[RequestId, Call] = {}
         self._reason: str | None = None  # why the connection is over, once it is
-        self._over = threading.Lock()  # held until the connection is over
+        self._over = threading.Lock()  # a one-shot event: held until the connection is over
         self._over.acquire()
         self.is_inherited = False
         """Whether this is a forked child: then the connection is its parent's."""
@@ -163,8 +168,8 @@ class Requester:
     def failure(self) -> ConnectionClosed | None:
         """Why the connection is over; None while it is not.
 
-        A new exception each time. One that was raised refers to the frames that it passed: shared among
-        callers, it would keep the arguments of all their calls, and show them to each other.
+        A new exception each time. Once raised, an exception refers to the frames that it passed through: one
+        shared by all callers would keep the arguments of all their calls alive, and show them to each other.
         """
         return None if self._reason is None else ConnectionClosed(self._reason)
 
@@ -180,9 +185,11 @@ class Requester:
         prepare: Callable[[Call], object] | None = None,
         outbox: WayOut | None = None,
     ) -> Call:
-        """Send a request. The caller must wait for it, or give `on_done`, which the reader runs.
+        """Send a request, and return the call. The caller must wait for it, or give `on_done`.
 
-        `prepare` is run with the call before it is sent. `outbox` sends it, if not the connection's own.
+        The functions are given the call: `on_done` once it has ended, on the thread that ended it;
+        `on_report` when progress arrives, on the reader; `prepare` before the request is sent, on this
+        thread. `outbox` is where it is sent, if not by the connection's own.
         """
         if len(self.waiting) >= MAX_IN_FLIGHT:
             raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
@@ -205,17 +212,17 @@ class Requester:
                 self.transmit(call, params, line)
             except ConnectionClosed as problem:
                 self._finish_unsent(call, problem)
-            except BaseException:  # Ctrl-C, when the message was out
+            except BaseException:  # Ctrl-C, after the message was sent
                 self.cancel(call, "the caller stopped waiting")
                 raise
         return call
 
     def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
-        """Put a request on the wire. A transport that sends each request on its own overrides this."""
+        """Put a request on the wire. Over HTTP, UrlConnection overrides this: it POSTs each request."""
         call.outbox.send(line, call.deadline.left())
 
     def _finish_unsent(self, call: Call, problem: ConnectionClosed) -> None:
-        """End a request that could not be sent."""
+        """End a call whose request could not be sent."""
         if isinstance(problem, Full):
             self.finish(call, RequestTimeout(f"{call.method}: {problem}"))
             return
@@ -234,8 +241,8 @@ class Requester:
     ) -> Json:
         """Send a request and wait for its result.
 
-        `on_behalf_of` is a request with which it ends: one of this peer's, beside whose answer it then goes
-        out, or one of another peer, for which this one is asked.
+        `on_behalf_of` is a request being handled that this one is made for: when it is cancelled, so is this
+        one. If this same peer sent it, this one goes out by its outbox; it may also be of another peer.
 
         Raises ErrorResponse (the peer refused), RequestTimeout, ConnectionClosed, RequestCancelled.
         """
@@ -251,8 +258,8 @@ class Requester:
             with ending(on_behalf_of, lambda reason: self.cancel(call, reason)):
                 return self._outcome(call, on_progress)
         except BaseException:
-            # Ctrl-C, or a callback that raised: the caller waits no more. This stands around `_outcome`, not
-            # in it: Python looks for signals where a function begins, which is before its first `try`.
+            # Ctrl-C, or a callback that raised: the caller waits no longer. This is around `_outcome`, not
+            # inside it: Python handles signals where a function begins, which is before its first `try`.
             self.cancel(call, "the caller stopped waiting")
             raise
 
@@ -273,7 +280,7 @@ class Requester:
         with ending(on_behalf_of, cancel_all):
             try:
                 for method, params in requests:
-                    # Appended one by one, so that those before one that fails are cancelled.
+                    # Appended one by one: if one cannot be sent, those before it are cancelled.
                     calls.append(
                         self.call(method, params, timeout=timeout, outbox=on_behalf_of.arrival.outbox)
                     )
@@ -291,7 +298,7 @@ class Requester:
         return call.result()
 
     def cancel(self, call: Call, reason: str) -> bool:
-        """Cancel a request of ours, and tell the peer; False if its end came first."""
+        """Cancel a request of ours, and tell the peer. False if it had ended before."""
         # spec: basic/patterns/cancellation/in-progress-only
         if not self.finish(call, RequestCancelled(f"{call.method}: {reason}")):
             return False
@@ -299,7 +306,7 @@ class Requester:
         return True
 
     def finish(self, call: Call, outcome: Json | McpError) -> bool:
-        """End a request of ours; False if its end came first.
+        """End a request of ours with a result or an error. False if it had ended before.
 
         # spec: basic/patterns/cancellation/race-handling
         """
@@ -309,7 +316,7 @@ class Requester:
         return True
 
     def forget(self, call: Call) -> bool:
-        """Stop waiting for an answer that may still come, without telling the peer. False if it came."""
+        """Stop waiting for an answer, without telling the peer. False if the call had ended before."""
         return self.waiting.pop(call.id, None) is not None
 
     def notify(
@@ -320,11 +327,11 @@ class Requester:
         wait: float | None = None,
         outbox: WayOut | None = None,
     ) -> None:
-        """Send a notification."""
+        """Send a notification by this outbox, or the connection's own; `wait` is how long for room in it."""
         (outbox or self.outbox).send(encode_notification(method, params), wait)
 
     def deliver(self, message: Json) -> None:
-        """Give a response to the call that waits for it."""
+        """End the call that waits for this response. Runs on the reader."""
         call_id = message.get("id")
         call = self.waiting.pop(call_id, None) if is_id(call_id) else None
         if call is None:
@@ -338,7 +345,7 @@ class Requester:
             call.finish(InvalidResponse(f"{call.method}: the result is not an object"))
 
     def deliver_none(self, call_id: Any, problem: InvalidRequest) -> None:
-        """Fail the call that a malformed response is meant for."""
+        """Fail the call that a malformed response names, if there is one."""
         call = self.waiting.pop(call_id, None) if is_id(call_id) else None
         if call is None:
             _log.warning("ignored a malformed response: %s", problem)
@@ -346,7 +353,10 @@ class Requester:
             call.finish(InvalidResponse(f"{call.method}: {problem}"))
 
     def fail(self, reason: str) -> ConnectionClosed:
-        """End the connection for this reason: all calls fail with it, waiting or new. May be called twice."""
+        """Mark the connection as over: all calls, waiting or new, fail with this reason. May be called twice.
+
+        The first reason counts. Returns an error with that reason.
+        """
         if self._reason is None:
             self._reason = reason
             with contextlib.suppress(RuntimeError):  # another thread failed it at the same time
@@ -356,9 +366,9 @@ class Requester:
         return ConnectionClosed(self._reason)
 
     def unwritable(self, reason: str) -> None:
-        """Fail the connection soon, since nothing can be sent. The reader may learn a better reason before.
+        """Fail the connection in CLOSE_REASON_SECONDS: the reader may learn a better reason before.
 
-        For any thread, the reader as well: it does not block.
+        For `Outbox.on_failure`, when a write has failed. Any thread, the reader too: it does not block.
         """
         if self._reason is None:
             with contextlib.suppress(RuntimeError):  # the system is out of threads
@@ -373,6 +383,7 @@ class Requester:
         calls = list(self.waiting.values())
         self.waiting.clear()
         for call in calls:
-            # Only the thread that forked exists here: it may wait for one of these.
+            # The thread that forked is the only one here, and it may be waiting for one of these. The others
+            # have `on_done` and no thread that waits.
             if call.on_done is None:
                 call.finish(ConnectionClosed(INHERITED))

@@ -3,18 +3,19 @@
     peer asks   Connection.route -> start -> _run -> Endpoint.answer -> handler
                 handler -> _run -> _answer -> outbox
 
-On a pipe one thread reads for all, and `start` hands the request to a worker. Over HTTP each request has a
-thread already, and runs there: `start` returns when it is answered.
+On a pipe one thread reads all messages, and `start` hands a request to a worker. Over HTTP each request has
+a thread already, and runs there: `start` returns when it is answered.
 
-Revisions   2024-11-05  either side is asked
-            2026-07-28  only servers are asked (see Client.answer)
+Revisions   2024-11-05  either side answers requests
+            2026-07-28  only servers answer requests (see `is_mute`)
 
 Threads     reader      runs `start`, `cancel`, `refuse` and nothing slow. It answers `ping`, `initialize` and
                         `server/discover` itself, unless that would run functions of the author's
-            worker, or over HTTP the thread of the request: one a request, from start to end; may block as
+            worker, or over HTTP the thread of the request: one per request, from start to end; may block as
                         long as it likes
-            `serving` is a plain dict: the thread that takes an entry out owns its end, and that decides every
-            race (with a lock, since an id may come again).
+            `serving` is a dict: the thread that removes a request from it is the one that answers or cancels
+            it, which decides every race between the two. Removing takes a lock, `_ending`: the peer may use
+            an id again, so "is it still this request?" and "then remove it" must be one step.
 """
 
 from __future__ import annotations
@@ -56,33 +57,36 @@ __all__ = ["DEFERRED", "Deferred", "Endpoint", "Responder"]
 _log = logger("mcp_ref.connection")
 
 IMMEDIATE = frozenset({"ping", "initialize", "server/discover"})
-"""Answered by the reader itself, in the order in which they came: they are quick, and what a client does
-next depends on the outcome. Where the author's own functions would run for one, `Endpoint.is_immediate` says
-no, and a worker answers it."""
+"""Methods that the reader itself answers, in the order in which they came: they are quick, and what a client
+does next depends on the outcome. Where functions of the author's would run, `Endpoint.is_immediate` returns
+False, and a worker answers the request."""
 
 
 class Deferred:
-    """Instead of a result: it comes later, by `Responder.complete`, and no thread waits for it."""
+    """Returned instead of a result that comes later, by `Responder.complete`. No thread waits for it."""
 
 
 DEFERRED = Deferred()
 
 
 class Endpoint(Protocol):
-    """What a connection asks of the client or the server that owns it."""
+    """What a connection needs of the client or the server that owns it."""
 
     @property
     def context_type(self) -> type[RequestContext]:
-        """What its handlers get."""
+        """The class of the context that its handlers get."""
 
     def answer(self, context: RequestContext) -> Json | Encoded | Deferred:
-        """The result of a request; raises ProtocolError. Runs where requests run (IMMEDIATE: the reader)."""
+        """The result of a request. Raises ProtocolError.
+
+        Runs on a worker, or over HTTP on the thread of the request; for a request of IMMEDIATE on the reader.
+        """
 
     def is_immediate(self, context: RequestContext) -> bool:
-        """Whether the reader may answer a request of IMMEDIATE: no function of the author's runs for it."""
+        """Whether the reader may answer a request of IMMEDIATE: no function of the author's would run."""
 
     def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
-        """A notification arrived, of so many bytes. Runs on the reader: hand it on, do nothing slow."""
+        """Handle a notification, of `size` bytes. Runs on the reader: hand it on, do nothing slow."""
 
 
 class Responder:
@@ -98,8 +102,8 @@ class Responder:
         limit: Limit | None,
         notices: Limit | None,
     ) -> None:
-        """`shared` workers belong to others as well, and do not end with this connection. Without workers a
-        request runs on the thread that brings it.
+        """`shared`: the workers serve other connections too, and are not closed with this one. Without
+        workers a request runs on the thread that brings it. `limit` and `notices`: see Connection.
         """
         self.endpoint = endpoint
         self.session = session
@@ -108,18 +112,20 @@ class Responder:
         self.limiter = Limiter(limit or Limit())
         self._notices = Limiter(notices or Limit())
         self.serving: dict[Hashable, RequestContext] = {}
-        self._ending = threading.Lock()  # makes "is it still this one? then take it out" one step
+        self._ending = threading.Lock()  # makes "is it still this request? then remove it" one step
         self.is_mute = False
         """True on a client of the modern era, which sends no responses at all."""
         self.answers_unreadable = True
-        """False where an error without an id would have to be a message of its own, and belong to none."""
+        """Whether a message whose id cannot be read is answered, with an error that has no id. False for a
+        client of Streamable HTTP, which would have to POST that error as a message that belongs to no
+        request."""
 
     def serves(self, context: RequestContext) -> bool:
-        """Whether a request is neither answered nor cancelled yet; a task may run on after that."""
+        """Whether a request is neither answered nor cancelled yet. A task goes on after its answer."""
         return self.serving.get(context.arrival.key) is context
 
     def may_notify(self) -> bool:
-        """Whether one more notification stays within what a peer can be expected to take."""
+        """Whether one more notification may be sent within the limit of the connection. Counts it."""
         return not self._notices.take()
 
     def start(
@@ -130,9 +136,9 @@ class Responder:
         batch: Batch | None = None,
         size: int = 0,
     ) -> None:
-        """A request: have a worker run it, or run it here.
+        """Take a request: have a worker run it, or run it here.
 
-        The connection is not kept here: a cycle of the two would outlive a client that was dropped.
+        The connection is passed in, not stored: a reference cycle of the two would outlive a dropped client.
         """
         if self.is_mute:  # spec: basic/transports/index/binding-directions
             _log.warning("ignored %.80r: in this revision a server sends no requests", message["method"])
@@ -157,7 +163,7 @@ class Responder:
     def _admit(
         self, connection: Connection, message: Json, outbox: WayOut, batch: Batch | None
     ) -> RequestContext:
-        """The context of a request, which is served from now on. Raises InvalidParams, InvalidRequest."""
+        """Make the context of a request, and enter it in `serving`. Raises InvalidParams, InvalidRequest."""
         request_id, method, params = message["id"], message["method"], message.get("params", {})
         if type(params) is not dict:
             raise InvalidParams(f"{method[:80]}: params must be an object")
@@ -172,7 +178,11 @@ class Responder:
     def submit(
         self, run: Callable[[Any], object], argument: Any, *, size: int = 0, always: bool = False
     ) -> bool:
-        """Run a function that may take a while: on a worker (see `Workers.submit`), or else here."""
+        """Run a function that may take a while: on a worker (see `Workers.submit`), or here if there are
+        none.
+
+        False if the workers are closed.
+        """
         if self.workers is not None:
             return self.workers.submit(run, argument, size=size, always=always)
         try:
@@ -184,7 +194,7 @@ class Responder:
     def _run(self, context: RequestContext, is_reader: bool = False) -> None:
         """Run one request and send its answer: the one place where exceptions become errors.
 
-        A handler may come back in a forked child: the request is the parent's to answer, so the child ends.
+        A handler that forked may return in the child. The parent answers the request, so the child ends here.
         """
         if context.cancellation.requested:
             return
@@ -202,14 +212,14 @@ class Responder:
             self._answer(context, line, error)
 
     def _failed(self, context: RequestContext, problem: BaseException, is_reader: bool) -> bytes:
-        """The answer to a request whose handler raised what is no error of the protocol."""
+        """The answer to a request whose handler raised something other than a ProtocolError."""
         if isinstance(problem, RequestCancelled | ConnectionClosed):
             _log.debug("%s: %s", context.method, problem)
             return encode_error(context.request_id, InternalError(f"{context.method} was given up"))
         if context.connection.is_inherited:
             forks.end_child(problem)
         if isinstance(problem, KeyboardInterrupt) and is_reader:
-            raise problem  # not the request's: a signal for the thread that reads
+            raise problem  # Ctrl-C is not about this request: it is for the thread that reads
         # spec: server/tools/server-errors-are-protocol-errors
         _log.error("%s failed", context.method, exc_info=problem)
         return encode_error(context.request_id, InternalError(f"{context.method} failed"))
@@ -221,9 +231,9 @@ class Responder:
         error: ProtocolError | None = None,
         wait: float | None = None,
     ) -> None:
-        # A request that was cancelled is no longer in the table: its answer is dropped.
+        # A request that was cancelled is no longer in `serving`: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
-        with context.reports.speaking:  # what another thread of the tool is saying gets out before
+        with context.reports.speaking:  # a notification that another thread is sending goes out first
             taken = self._take_off(context)
         if taken:
             try:
@@ -232,14 +242,14 @@ class Responder:
                 _log.debug("the peer has gone, and an answer is dropped: %s", problem)
 
     def complete(self, context: RequestContext, result: Json, *, wait: float) -> None:
-        """The answer to a request whose handler deferred it. Any thread; once.
+        """Send the result of a request whose handler returned DEFERRED. Any thread; once.
 
-        It is dropped if there is no room for it within so many seconds.
+        The result is dropped if the outbox has no room for it within `wait` seconds.
         """
         self._answer(context, encode_result(context.request_id, result), wait=wait)
 
     def _take_off(self, context: RequestContext) -> bool:
-        """No longer serve a request; False if its end came before. Its id may be another's by now."""
+        """Remove a request from `serving`. False if it was removed before: its id may be in use again."""
         with self._ending:  # spec: basic/patterns/cancellation/race-handling
             if self.serving.get(context.arrival.key) is not context:
                 return False
@@ -253,7 +263,7 @@ class Responder:
         outbox: WayOut,
         batch: Batch | None = None,
     ) -> None:
-        """Answer with an error, also where the id could not be read."""
+        """Answer with an error, also if the id could not be read (None; see `answers_unreadable`)."""
         _log.debug("refused: %s", problem)
         if self.is_mute:  # spec: basic/patterns/index/client-sends-no-responses
             _log.warning("ignored what the server sent: %s", problem)
@@ -268,14 +278,14 @@ class Responder:
         return encode_unaddressed_error(problem, has_null=has_null)
 
     def cancel_by_id(self, request_id: RequestId, reason: str | None) -> bool:
-        """The peer no longer wants an answer; False if there is no such request any more."""
+        """Cancel the request with this id. False if no such request runs."""
         context = self.serving.get(request_id)
         if context is None or type(context.request_id) is not type(request_id):
             return False
         return self.cancel(context, reason)
 
     def cancel(self, context: RequestContext, reason: str | None) -> bool:
-        """Stop a request; nothing is answered. False if its end came before."""
+        """Cancel a request: nothing is answered. False if it was answered or cancelled before."""
         if not self._take_off(context):
             return False
         context.cancel(reason)
@@ -285,7 +295,7 @@ class Responder:
     # -- the end -----------------------------------------------------------------------------
 
     def end(self, reason: str, wait: float) -> None:
-        """Cancel what runs, and let it finish for a while. May be called twice."""
+        """Cancel all requests, and give the workers `wait` seconds to finish. May be called twice."""
         for context in list(self.serving.values()):
             if self._take_off(context):
                 context.cancel(reason)
@@ -293,7 +303,7 @@ class Responder:
             _log.info("a request still runs after the connection ended")
 
     def forked(self) -> None:
-        """Forget the requests in a forked child: they are answered by the parent, and only there."""
+        """Forget the requests in a forked child: the parent answers them."""
         self._ending = threading.Lock()
         for context in self.serving.values():
             context.reports.speaking = threading.Lock()

@@ -8,5 +8,5 @@
 The headings of the page, and where they are:
 
     Basic workflow, Supported requests, Error handling    basic_workflow
-    requestState and the answers in it                    replay: how a handler runs again
+    requestState and the answers in it                    replay: how a handler is run again
 """

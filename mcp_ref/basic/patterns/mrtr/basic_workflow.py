@@ -1,37 +1,38 @@
-"""Multi round-trip requests (page: basic/patterns/mrtr): one call that asks, in either era.
+"""Multi round-trip requests (page: basic/patterns/mrtr): how a handler asks the client, in either era.
 
-A server that needs something from the client before it can answer says so in its result; the client sends
-the request again, with what was asked for:
+A server that needs something from the client before it can answer says so in its result. The client then
+sends the request again, with what the server asked for:
 
     client -> server   tools/call                                             id 1
     server -> client   {resultType: "input_required", inputRequests?, requestState?}
     client -> server   tools/call, + inputResponses and the same requestState     id 2
     server -> client   {resultType: "complete", ...}, or asks again
 
-An author writes the same in both eras, `answer = ctx.elicit("Sure?", Confirm)`:
+An author writes the same code for both eras, `answer = ctx.elicit("Sure?", Confirm)`:
 
-    legacy   the question travels as a request of the server's own, and the thread waits
-    modern   `ask` unwinds the handler (InputRequired); with the retry it runs again from its top, and each
-             question that was answered gets its answer at once, in order, until it ends or asks anew
+    legacy   the server sends the question as a request of its own, and the thread of the handler waits
+    modern   `ask` unwinds the handler (InputRequired). When the retry arrives the handler runs again from its
+             top; each question that has an answer by then gets it at once, in order, until the handler
+             returns or asks a question without an answer
 
 The answers so far travel in requestState, signed and bound to method, params and principal (runtime/seals),
 so that any process that knows the secret can serve the retry. Answers are matched by position and question:
-if the handler asks something else than before, that question and all after it are asked anew. `ctx.once`
-stores the value of what must not be done twice.
+if the handler asks something else than before, that question and all after it are asked again. Since the
+handler runs more than once, `ctx.once` runs a function only the first time, and stores its value.
 
 A handler may also return an input_required result that it made itself, in the modern era only. Then the
-retry brings `ctx.input_responses` and `ctx.request_state`, which is signed on its way as well.
+retry brings `ctx.input_responses` and `ctx.request_state`; requestState is signed on the wire here too.
 
 Server half   `ask`, `once`, `resume`, `input_required_result`, `finish_handler_made`; how a handler runs
               again is in basic/patterns/mrtr/replay
 Client half   `Rounds`, for a thread that waits and for a future; or the application, by `Client.resume`
 
-Revisions   2026-07-28: in handlers of tools/call, prompts/get and resources/read. `ask` is for every
+Revisions   2026-07-28: in handlers of tools/call, prompts/get and resources/read. `ask` works in every
             revision.
-Errors      a state that was changed, or a response of the wrong shape: -32602. A capability that the client
-            did not declare: -32021, and a LocalError in the legacy era.
-Threads     `ask`: the request's worker, or one that its handler made. `gather`: the thread that waits for
-            the result.
+Errors      a requestState that was tampered with, or an answer of the wrong shape: -32602. A capability that
+            the client did not declare: -32021, and a LocalError in the legacy era.
+Threads     `ask`: the request's worker, or a thread that its handler made. `gather`: the thread that waits
+            for the result; for a future, a worker.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
 __all__ = ["InputRefused", "InputRequests", "InputRequired", "InputResponses", "Question", "ask", "once"]
 
 MAX_ROUNDS = 30
-"""Rounds that a client answers by itself before it gives a request up."""
+"""The default for rounds of one request: how often a client answers before it raises InputRefused."""
 
 METHODS_THAT_ASK = ("tools/call", "prompts/get", "resources/read")
 """Methods whose result may be input_required.
@@ -117,7 +118,7 @@ DEFINITIONS: dict[str, Any] = {
 
 
 class ApplicationPart(Protocol):
-    """What an application gave its client to do for servers (api/callbacks)."""
+    """The callbacks that an application gave its client, to answer servers with (api/callbacks)."""
 
     elicitation: Callable[[Any], Any] | None
     elicitation_modes: tuple[str, ...]
@@ -133,46 +134,46 @@ class ApplicationPart(Protocol):
         context: RequestContext | None = None,
         over: threading.Event | None = None,
     ) -> Any:
-        """What a callback returns, within its time. Raises InternalError."""
+        """Run a callback within its time limit, and return its result. Raises InternalError."""
 
 
 class AnswersServers(KnowsServer, Protocol):
-    """A client, as the pages see it that answer the requests of its server."""
+    """What the pages that answer a server's requests need of the client."""
 
     @property
     def callbacks(self) -> ApplicationPart:
-        """What its application does for servers."""
+        """The application's callbacks."""
 
     @property
     def input_requests(self) -> Mapping[str, InputRequestType]:
-        """The requests that it knows: method -> row."""
+        """The requests that the client can answer: method -> row."""
 
     def fulfil(self, method: str, params: Json, context: RequestContext | None) -> Json:
-        """Do what a server asks for, in a request or (context None) in an input_required result."""
+        """The result of a server's request, which came as one (`context`) or in an input_required result."""
 
 
 class InputRequestType(NamedTuple):
-    """A request that a server may ask of its client: a row of the page that defines it.
+    """A kind of request that a server may send to its client: a row of the page that defines it.
 
     # spec: basic/patterns/mrtr/input-request-types
     """
 
     method: str
     needs: Callable[[Json, Revision], Json]
-    """The capability that a client declares in order to be asked this, by its params and revision."""
+    """Params and revision -> the capability that the client must have declared."""
     question: Callable[[Json, RequestContext], Question]
-    """The question that these params ask. Raises ValueError or TypeError for params that are not valid."""
+    """Params -> the question that they ask. Raises ValueError or TypeError for params that are not valid."""
     check_result: Callable[[Any, str], object]
-    """Raises Mismatch for a result that this date's shape does not allow."""
+    """Checks a result by the shape of a revision (its date). Raises Mismatch."""
     answer: Callable[[AnswersServers, Json, RequestContext | None], Json]
-    """The client's half: its result, from the callback of the application. Raises ProtocolError."""
+    """The client's half: params -> result, from the application's callback. Raises ProtocolError."""
 
 
 # ----------------------------------------------------------------------- server half: asking
 
 
 Send: TypeAlias = Callable[["RequestContext", Sequence[tuple[str, Json]], float | None], list[Json]]
-"""Sends requests to the client at once, and returns their results."""
+"""Sends requests (method, params) to the client at once, and returns their results. The float: seconds."""
 
 
 def ask(
@@ -183,7 +184,8 @@ def ask(
 ) -> list[Any]:
     """Ask several questions at once, and return their answers.
 
-    `send` is how the legacy era sends them, if not as ordinary requests (basic/utilities/tasks).
+    In the modern era this raises InputRequired unless all answers are there. In the legacy era, `send` sends
+    the questions if they are not to be ordinary requests (basic/utilities/tasks).
 
     # spec: basic/patterns/mrtr/use-mrtr, basic/patterns/mrtr/server-may-respond
     """
@@ -201,7 +203,7 @@ def ask(
 def _ask_in_task(
     context: RequestContext, task: TaskRun, questions: Sequence[Question], timeout: float | None
 ) -> list[Any]:
-    """In either era: the task has the questions, and the handler waits (basic/utilities/tasks)."""
+    """In either era: put the questions into the task, and wait for the answers (basic/utilities/tasks)."""
     exchange = context.handling.exchange
     answers = None if exchange is None else exchange.replayed(questions)
     if answers is not None:
@@ -212,14 +214,16 @@ def _ask_in_task(
 
 
 def server_of(context: RequestContext) -> ServerRole:
-    """The server that answers a request. Raises LocalError where a client answers it."""
+    """The server that answers a request. Raises LocalError if a client answers it."""
     if context.handling.server is None:
         raise LocalError("only the handlers of a server can ask; this request is answered by a client")
     return context.handling.server
 
 
 def check_declared(context: RequestContext, method: str, needs: Json) -> None:
-    """Raise if the client did not declare what a request to it needs.
+    """Raise if the client did not declare the capabilities that a request to it needs.
+
+    In the modern era MissingRequiredClientCapability, in the legacy era LocalError.
 
     # spec: basic/patterns/mrtr/no-undeclared-input-request
     """
@@ -234,7 +238,10 @@ def check_declared(context: RequestContext, method: str, needs: Json) -> None:
 def check_may_request(
     context: RequestContext, method: str, params: Json | None, timeout: float | None
 ) -> float | None:
-    """Seconds to wait for the answer to a server's request; raises LocalError if it may not be sent now."""
+    """Check that the server may send this request now, and return the seconds to wait for its answer.
+
+    None: the connection's default. Raises LocalError, RequestCancelled.
+    """
     if context.revision.asks == "in results":
         raise LocalError(f"{method}: in {context.revision} a server sends no requests")
     if method != "ping" and context.session is not None and not context.session.is_ready:
@@ -252,7 +259,7 @@ def check_may_request(
 
 
 def check_needs(context: RequestContext, method: str, params: Json) -> None:
-    """Raise LocalError if the client did not declare what the page of this method requires."""
+    """Raise LocalError if the client did not declare the capability that the page of this method demands."""
     kind = context.handling.server.input_requests.get(method) if context.handling.server is not None else None
     if kind is not None:
         check_declared(context, method, kind.needs(params, context.revision))
@@ -264,7 +271,7 @@ def request_all(
     timeout: float | None,
     send: Send | None = None,
 ) -> list[Json]:
-    """Send several requests at once, and return their results. All share the longest of their time-outs."""
+    """Legacy: send several requests at once, and return their results. All get the longest time-out."""
     if not several:
         return []
     limits = [check_may_request(context, method, params, timeout) for method, params in several]
@@ -291,19 +298,19 @@ def _ask_by_request(
 def _ask_in_round(
     context: RequestContext, questions: Sequence[Question], timeout: float | None, send: Send | None
 ) -> list[Any]:
-    """Modern: take the answers that the retry brought, or end this round with InputRequired."""
+    """Modern: return the answers that the retry brought, or end this round with InputRequired."""
     if not context.handling.asks:  # spec: basic/patterns/mrtr/unsupported-requests
         raise LocalError(f"{context.method}: only {', '.join(METHODS_THAT_ASK)} may ask the client")
     needs: Json = {}
     for question in questions:
         for name, parts in question.needs.items():
             needs[name] = {**needs.get(name, {}), **parts}
-    require_capability(context, needs)  # for all questions together: one error names all that is missing
+    require_capability(context, needs)  # all questions together: one error names all missing capabilities
     return exchange_of(context).ask(questions)
 
 
 def ask_again(context: RequestContext, questions: Sequence[Question]) -> NoReturn:
-    """Ask the last questions once more, since their answers were not enough. Raises InputRequired.
+    """Ask the last questions once more, because their answers were not enough. Raises InputRequired.
 
     # spec: basic/patterns/mrtr/repeat-input-required
     """
@@ -315,13 +322,13 @@ ASK = {"in requests": _ask_by_request, "in results": _ask_in_round}
 
 
 def once(context: RequestContext, name: str, run: Callable[[], Any]) -> Any:
-    """The value of `run`, as JSON; it runs the first time only, also where the handler is replayed."""
+    """The JSON value of `run()`, which is called only once, however often the handler is replayed."""
     check_text(name=name)
     return exchange_of(context).once(name, run)
 
 
 def exchange_of(context: RequestContext) -> Exchange:
-    """The questions and answers of this request."""
+    """The questions and answers of this request; an empty Exchange at first."""
     if context.handling.exchange is None:
         context.handling.exchange = Exchange(context.method)
     return context.handling.exchange
@@ -331,11 +338,11 @@ def exchange_of(context: RequestContext) -> Exchange:
 
 
 RETRY_FIELDS = frozenset({"inputResponses", "requestState"})
-"""What a request brings that is sent again with answers."""
+"""The params that only a retry has."""
 
 
 def resume(context: RequestContext) -> None:
-    """Check the state of a retry, and take its answers. Raises InvalidParams.
+    """Verify the requestState of a retry, and take its answers. Raises InvalidParams.
 
     # spec: basic/patterns/mrtr/request-state-untrusted, basic/patterns/mrtr/request-state-reject-tampered
     # spec: basic/patterns/mrtr/malformed-is-error, basic/patterns/mrtr/retry-self-contained
@@ -357,7 +364,10 @@ def resume(context: RequestContext) -> None:
 
 
 def handler_made_questions(context: RequestContext, result: Json) -> dict[str, Question] | None:
-    """What an input_required result asks that the handler made; None if it was unwound instead."""
+    """In a task: the questions of an input_required result, if the handler made it itself.
+
+    None if the handler was unwound by `ask` instead: those questions are in `Exchange.pending`.
+    """
     if exchange_of(context).pending:
         return None
     return {
@@ -367,9 +377,9 @@ def handler_made_questions(context: RequestContext, result: Json) -> dict[str, Q
 
 
 def resume_in_task(context: RequestContext, responses: Json) -> None:
-    """Go on to the next round in a task, where nothing travels: with the state as it is.
+    """Begin the next round in a task. Its state is not sent to the client, so it needs no signature.
 
-    `responses` are the answers to an input_required result of the handler's own making.
+    `responses` are the answers to an input_required result that the handler made itself.
     """
     exchange = Exchange(context.method, exchange_of(context).state())
     exchange.responses = responses
@@ -377,7 +387,7 @@ def resume_in_task(context: RequestContext, responses: Json) -> None:
 
 
 def input_required_result(context: RequestContext) -> Json:
-    """The InputRequiredResult with the pending questions.
+    """The InputRequiredResult of a handler that was unwound: its pending questions, and the state.
 
     # spec: basic/patterns/mrtr/at-least-one-field, basic/patterns/mrtr/input-requests-optional
     # spec: basic/patterns/mrtr/request-state-optional, basic/patterns/mrtr/no-retry-assumption
@@ -391,7 +401,7 @@ def input_required_result(context: RequestContext) -> Json:
 
 
 def _binding(context: RequestContext) -> bytes:
-    """The request that a requestState is bound to, as bytes.
+    """The principal, method and params that a requestState is bound to, as bytes.
 
     # spec: basic/patterns/mrtr/request-state-principal, basic/patterns/mrtr/request-state-request-digest
     """
@@ -436,8 +446,8 @@ def is_input_required(result: Any) -> bool:
 def finish_handler_made(context: RequestContext, result: Json) -> Json:
     """Check an input_required result that a handler made itself, and sign its state.
 
-    Raises InternalError for one that breaks a rule of the pages of its questions. There is no such result
-    before 2026-07-28: `ctx.elicit` and the others ask in every revision.
+    Raises InternalError if the result breaks a rule, also one of the pages of its questions; and before
+    2026-07-28, which has no such result (`ctx.elicit` and its like ask in every revision).
     """
     if context.revision.asks == "in requests":
         raise InternalError(
@@ -459,7 +469,7 @@ def finish_handler_made(context: RequestContext, result: Json) -> Json:
 
 
 def _questions_of(context: RequestContext, result: Json) -> dict[str, Question]:
-    """The questions of a result that a handler made, each as the page of its method makes it."""
+    """The questions of a result that a handler made, each built by the page of its method."""
     if result.get("inputRequests") is None and result.get("requestState") is None:
         raise InternalError(f"{context.method}: input_required without inputRequests or requestState")
     kinds = server_of(context).input_requests
@@ -479,9 +489,10 @@ def _questions_of(context: RequestContext, result: Json) -> dict[str, Question]:
 
 
 def responses(context: RequestContext) -> Json:
-    """The answers that a retry brought for a result that the handler made. Raises InvalidParams.
+    """The answers that a retry brought to a result that the handler made. Raises InvalidParams.
 
-    Only the handler knows its questions, so each answer is checked to be one to any request for input.
+    Only the handler knows which question each answer belongs to, so each answer is only checked to be a valid
+    result of some kind of request for input.
     """
     answers = context.handling.exchange.responses if context.handling.exchange is not None else {}
     kinds = server_of(context).input_requests.values() if answers else ()
@@ -492,7 +503,7 @@ def responses(context: RequestContext) -> Json:
 
 
 def _is_result(kind: InputRequestType, response: Any, context: RequestContext) -> bool:
-    """Whether this is the shape of a result of such a request."""
+    """Whether this is a valid result of a request of this kind."""
     try:
         kind.check_result(response, context.revision.date)
     except Mismatch:
@@ -504,11 +515,11 @@ def _is_result(kind: InputRequestType, response: Any, context: RequestContext) -
 
 
 class InputRefused(LocalError):
-    """The client cannot or will not give what the server asked for, and has not sent the request again."""
+    """The client cannot or will not give what the server asked for, and so did not send the request again."""
 
 
 def check_question(at: Revision, method: str, result: Json) -> None:
-    """Check that a request may be answered with this input_required result. Raises InvalidResponse.
+    """Check that a server may answer this method with this input_required result. Raises InvalidResponse.
 
     # spec: basic/patterns/mrtr/unsupported-requests
     """
@@ -522,29 +533,28 @@ def check_question(at: Revision, method: str, result: Json) -> None:
 
 
 class Corrects(Protocol):
-    """A client that can mend and send again what a server refused for its version or its headers."""
+    """A client that can correct a request which a server refused for its version, headers or capabilities."""
 
     @property
     def max_rounds(self) -> int:
-        """How often one request is sent again with what the server asked for."""
-
-    """Rounds for each request, unless its caller says otherwise."""
+        """How often one request is sent again with answers, unless its caller says otherwise."""
 
     @property
     def answering(self) -> AnswersServers:
-        """What it does for its server."""
+        """The part of the client that answers its server."""
 
     def can_correct(self, method: str, problem: ErrorResponse) -> bool:
-        """Whether a request was refused for its version or its headers, and others may do."""
+        """Whether a request was refused before it began, and may succeed if it is sent in another way."""
 
     def correct(self, params: Json, problem: ErrorResponse, timeout: float | None) -> None:
-        """Find out what the version, or the headers, should be."""
+        """Find out what the version, the headers or the capabilities should be, for the next try."""
 
 
 class Rounds:
-    """What a client does with each outcome of one request, until there is a result.
+    """The rounds of one request on the client: decides, after each outcome, whether to send it again.
 
-    For a thread that waits, and for a future: `next` decides at once, what it returns may take long.
+    For a thread that waits, and for a future: `next` decides without blocking; the function that it returns
+    may take long.
 
     # spec: basic/patterns/mrtr/retry-new-id, basic/patterns/mrtr/client-immediate-retry
     """
@@ -552,18 +562,23 @@ class Rounds:
     def __init__(
         self, client: Corrects, method: str, params: Json, *, most: int | None, timeout: float | None
     ) -> None:
-        """After `most` rounds an input_required result is returned. None: InputRefused after `max_rounds`."""
+        """After `most` rounds with answers, an input_required result is the outcome. None: after `max_rounds`
+        it is an error, InputRefused.
+        """
         self.params = params
-        """Those to send next."""
+        """The params to send in the next round."""
         self._client, self._method, self._timeout = client, method, timeout
         self._most = most
         self._left = client.max_rounds if most is None else most
         self._was_corrected = False  # in this round
         self.has_begun = False
-        """Whether the server has asked something: then it has begun the request."""
+        """Whether the server has asked something, and so has begun to handle the request."""
 
     def next(self, outcome: Json | McpError) -> Callable[[], None] | None:
-        """What prepares `params` to be sent again; None if the outcome is the end. Raises InputRefused."""
+        """A function that prepares `params` for the next round; None if the outcome is final.
+
+        Raises InputRefused.
+        """
         if isinstance(outcome, ErrorResponse):
             if self._was_corrected or not self._client.can_correct(self._method, outcome):
                 return None
@@ -582,14 +597,14 @@ class Rounds:
         return None
 
     def _answer(self, result: Json) -> None:
-        """Answer what is asked."""
+        """Answer the questions of an input_required result."""
         self.params = retry(self.params, result, gather(self._client.answering, self._method, result))
 
 
 def gather(client: AnswersServers, method: str, result: Json) -> Json:
-    """Answer all questions of a result, by this client's callbacks.
+    """The answers to all questions of an input_required result, from this client's callbacks.
 
-    Raises InputRefused, since there is no message in which a modern client could refuse.
+    Raises InvalidResponse; and InputRefused, since a modern client has no message with which it could refuse.
     # spec: basic/patterns/mrtr/client-constructs-inputs, basic/patterns/mrtr/input-response-keys-match
     # spec: schema/input-responses-all-keys, schema/input-results-bare
     """
@@ -603,7 +618,7 @@ def gather(client: AnswersServers, method: str, result: Json) -> Json:
 
 
 def check_requests(client: AnswersServers, place: str, requests: Json) -> None:
-    """Check all that a server asks, before any callback runs. Raises InvalidResponse."""
+    """Check all requests in an input_required result, before any callback runs. Raises InvalidResponse."""
     if len(requests) > MAX_QUESTIONS:
         raise InvalidResponse(
             f"{place}: {len(requests)} questions at once; at most {MAX_QUESTIONS} are answered"
@@ -613,7 +628,7 @@ def check_requests(client: AnswersServers, place: str, requests: Json) -> None:
 
 
 def fulfilled(client: AnswersServers, place: str, request: Json) -> Json:
-    """The answer to one of these requests, by this client's callbacks. Raises InputRefused."""
+    """The answer to one of these requests, from this client's callbacks. Raises InputRefused."""
     try:
         return client.fulfil(request["method"], request.get("params", {}), None)
     except ProtocolError as problem:
@@ -621,14 +636,14 @@ def fulfilled(client: AnswersServers, place: str, request: Json) -> Json:
 
 
 def _check_request(place: str, request: Any, known: Container[str]) -> None:
-    """Raise InvalidResponse for a request that a server may not make of this client."""
+    """Raise InvalidResponse for a request that this client cannot answer."""
     method = request.get("method") if isinstance(request, dict) else None
     if not isinstance(method, str) or method not in known or not isinstance(request.get("params", {}), dict):
         raise InvalidResponse(f"{place} is no request that this client can answer")
 
 
 def retry(params: Json, result: Json, responses: Json) -> Json:
-    """The params of the next round: the same request, with the answers and the state.
+    """The params of the next round: those of the request, with the answers and the server's state.
 
     # spec: basic/patterns/mrtr/client-echoes-state, basic/patterns/mrtr/client-no-invented-state
     # spec: basic/patterns/mrtr/request-state-opaque, basic/patterns/mrtr/inputs-not-for-other-requests
