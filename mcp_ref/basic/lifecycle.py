@@ -3,26 +3,27 @@
     client -> server   initialize {protocolVersion, capabilities, clientInfo}
     server -> client   {protocolVersion, capabilities, serverInfo, instructions?}
     client -> server   notifications/initialized
-    ... each asks for what the other declared, until the transport closes ...
+    ... each uses what the other declared, until the transport closes ...
 
-What the handshake agreed on is the session's state: later requests are served with it. The server answers in
-the version that it was offered if it supports it, else in the newest with a handshake that it supports; the
-client then accepts that or disconnects.
+What the handshake agreed on is the state of the session, and applies to all later requests. The server
+answers with the version that the client offered if it supports that version, else with the newest legacy
+version that it supports; the client then accepts the version or disconnects.
 
-Revisions   2024-11-05 to 2025-11-25. 2026-07-28 has no handshake: each request says in its `_meta` what
-            initialize said, and server/discover has the server's part (basic/versioning, server/discover)
+Revisions   2024-11-05 to 2025-11-25. 2026-07-28 has no handshake: each request carries in its `_meta` what
+            initialize said, and server/discover returns the server's part (basic/versioning, server/discover)
             2025-06-18  version and capabilities MUST be respected, no longer SHOULD
 
     state       on                          becomes
     NEW         initialize                  ANSWERED
     ANSWERED    notifications/initialized   OPEN
 
-    Until it is OPEN the server takes the next step and `ping` only; any other request is an error that says
-    what is missing, and so is a second `initialize`. Any other notification is ignored.
+    Until the session is OPEN, the server accepts only the next step and `ping`. Any other request is answered
+    with an error that says which step is missing; a second `initialize` is an error too. A
+    notifications/initialized in another state is ignored.
 
-Threads     the reader runs `on_initialize` and `on_initialized`, so that what follows on the wire finds the
-            session as they left it. `context_from_session` runs on workers (for ping and initialize: on the
-            reader) and only reads.
+Threads     the reader runs `on_initialize` and `on_initialized`, so that the messages that follow on the wire
+            find the session in its new state. `context_from_session` runs on workers (for ping and
+            initialize: on the reader) and only reads the session.
 Not here    shutdown and time-outs: the transports end a connection, and each request has its own deadline
             (basic/patterns/index/requester).
 """
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.progress import Report
-    from mcp_ref.server.utilities.logging import LoggingLevel  # the type of a field, and no more
+    from mcp_ref.server.utilities.logging import LoggingLevel  # only the type of a field
 
 __all__ = ["ClientCapabilities", "KnowsServer", "Negotiated", "ServerCapabilities", "Session"]
 
@@ -120,7 +121,7 @@ class ServerTasks(TypedDict, total=False):
 
 
 class ClientCapabilities(TypedDict, total=False):
-    """What the server may ask of this client.  # spec: basic/lifecycle/capability-names"""
+    """The features of this client that a server may use.  # spec: basic/lifecycle/capability-names"""
 
     experimental: dict[str, AnyObject]
     extensions: Annotated[dict[str, JSONObject], since("2026-07-28")]
@@ -140,7 +141,7 @@ class ResourcesCapability(TypedDict, total=False):
 
 
 class ServerCapabilities(TypedDict, total=False):
-    """What the client may ask of this server."""
+    """The features of this server that a client may use."""
 
     experimental: dict[str, AnyObject]
     extensions: Annotated[dict[str, JSONObject], since("2026-07-28")]
@@ -177,7 +178,7 @@ DEFINITIONS: dict[str, Any] = {
 
 
 class State(enum.Enum):
-    """How far the handshake is."""
+    """How far the handshake has come."""
 
     NEW = "new"
     ANSWERED = "answered"
@@ -202,14 +203,17 @@ class Session:
         self.server_capabilities: Json = {}
         self.log_level: LoggingLevel | None = None
         self.is_lasting = True
-        """False where each message is served on its own: then no notification can be sent between two."""
+        """False over HTTP without sessions (`stateless=True`), where a session lasts for one message: no
+        notification can be sent between two requests, so listChanged is not declared."""
         self.roots: Any = None
-        """The client's roots, while they are known (client/roots)."""
+        """The list of the client's roots while it is known; None, or a marker while it is requested
+        (client/roots)."""
         self.reporters: dict[str, Callable[[Report], object]] = {}
-        """What hears of the progress of tasks, by token: their requests are answered already."""
+        """Receivers of the progress of tasks, by progress token. The requests that began these tasks have
+        been answered, so their calls cannot take the reports."""
 
     def declares_changes(self, kind: str) -> bool:
-        """Whether the server declared listChanged for this list.
+        """Whether the server declared listChanged for a list ("tools", "prompts" or "resources").
 
         # spec: basic/lifecycle/negotiated-capabilities-only
         """
@@ -229,16 +233,16 @@ class Session:
         return self.state is not State.NEW
 
     def assume(self, agreed: Revision, capabilities: Json) -> None:
-        """Count as open, without a handshake, with what the server would have answered to one.
+        """Open the session without a handshake, with what the server would have answered to `initialize`.
 
-        For a message that is served on its own, over HTTP without a session: the table is not followed.
+        For a message over HTTP that is served without a session: TRANSITIONS is not followed.
         """
         self.revision = agreed
         self.server_capabilities = pruner(ServerCapabilities, agreed.date)(capabilities)
         self.state = State.OPEN
 
     def step(self, event: str) -> None:
-        """Go to the next state, by TRANSITIONS. Raises InvalidRequest where it has no row for the event."""
+        """Go to the next state, by TRANSITIONS. Raises InvalidRequest if it has no row for the event."""
         following = TRANSITIONS.get((self.state, event))
         if following is None:
             raise InvalidRequest(f"{event} is not allowed now: the session is {self.state.value}")
@@ -249,37 +253,39 @@ class Session:
 
 
 class ServerFacts(Protocol):
-    """What a server says of itself when a client begins."""
+    """What a server says about itself in the handshake."""
 
     @property
     def info(self) -> Implementation:
-        """Its name and version."""
+        """The server's name and version."""
 
     @property
     def instructions(self) -> str | None:
-        """How it is to be used."""
+        """How to use the server, for the model."""
 
     @property
     def versions(self) -> Versions:
-        """Those that it speaks."""
+        """The protocol versions that the server supports."""
 
     def capabilities(self, at: Revision, *, tells: bool = True, knows_requestor: bool = False) -> Json:
-        """What to declare in a revision. `tells`: whether notifications reach the client (listChanged).
-        `knows_requestor`: whether this client is told apart from others (tasks/list).
+        """The capabilities to declare in a revision.
+
+        `tells`: whether notifications reach the client at any time (else no listChanged, no subscribe).
+        `knows_requestor`: whether this client can be told apart from others (else no tasks/list).
         """
 
 
 def on_initialize(server: ServerFacts, params: Json, context: RequestContext) -> Json:
-    """Agree on a version and open the session.
+    """Answer `initialize`: agree on a version, and store what both sides declared.
 
     # spec: basic/lifecycle/init-response, basic/versioning/dual-era-selects-legacy
     # spec: basic/versioning/initialize-scoped-to-process
     """
-    # Step 1: only a new connection may be initialized.
+    # Step 1: a session can be initialized only once.
     session = context.connection.session
     if (session.state, "initialize") not in TRANSITIONS:
         raise InvalidRequest("initialize: this connection is initialized already")
-    # Step 2: choose the version, and check the params by its schema.
+    # Step 2: choose the version, and check the params by the schema of that version.
     offered = params.get("protocolVersion")
     if type(offered) is not str:
         raise InvalidParams("initialize: protocolVersion: must be a string")
@@ -309,14 +315,16 @@ def on_initialize(server: ServerFacts, params: Json, context: RequestContext) ->
 
 
 def _is_told_apart(context: RequestContext) -> bool:
-    """Whether this client is told apart from others: by its principal, or as the only one on its pipe."""
+    """Whether this client can be told apart from others: by its principal, or as the only one on its pipe."""
     server = context.handling.server
     has_principals = server is not None and server.has_principals
     return has_principals or context.principal is not None or not context.connection.responder.is_shared
 
 
 def negotiate(offered: str, supported: Iterable[str]) -> Revision:
-    """The version to answer with.
+    """The version to answer `initialize` with: the one offered if supported, else the newest legacy one.
+
+    Raises UnsupportedProtocolVersion if the server has no legacy version.
 
     # spec: basic/lifecycle/echo-supported-version, basic/lifecycle/counter-offer-version
     # spec: basic/lifecycle/counter-offer-latest, basic/lifecycle/handle-version-mismatch
@@ -329,7 +337,7 @@ def negotiate(offered: str, supported: Iterable[str]) -> Revision:
 
 
 def on_initialized(connection: Connection) -> bool:
-    """Open the session, since the client is ready; False, and ignored, in any other state than ANSWERED."""
+    """Open the session: the client is ready. False, and nothing happens, in another state than ANSWERED."""
     try:
         connection.session.step("notifications/initialized")
     except InvalidRequest as problem:
@@ -339,11 +347,14 @@ def on_initialized(connection: Connection) -> bool:
 
 
 MODERN_HINT = "put io.modelcontextprotocol/protocolVersion and .../clientCapabilities into params._meta"
-"""The other way in for a request that came before initialize, on a server of both eras."""
+"""What a request without a session needs instead of `initialize`, on a server of both eras."""
 
 
 def context_from_session(context: RequestContext, *, has_modern: bool = True) -> None:
-    """Fill the context of a request from its session; `has_modern`: the server has the modern era as well."""
+    """Fill the context of a request from its session. Raises InvalidParams, InvalidRequest.
+
+    `has_modern`: whether the server has the modern era as well, for the advice in the error.
+    """
     session = context.connection.session
     if context.method not in ("ping", "initialize"):
         if session.state is State.NEW:  # spec: basic/lifecycle/init-first
@@ -385,17 +396,17 @@ CAPABILITIES = {
     "completion": "completions",
     "logging": "logging",
 }
-"""The first part of a method -> the server capability behind it."""
+"""The part of a method before the slash -> the server capability that the method needs."""
 
 PARTS = {"resources/subscribe": "subscribe", "resources/unsubscribe": "subscribe"}
-"""The part of a capability that a server declares in order to be sent these.
+"""Method -> the part of the capability that the method needs as well.
 
 # spec: architecture/index/subscription-capability-needed
 """
 
 
 class KnowsServer(Protocol):
-    """A client that has agreed with its server; pages add what else they need of one."""
+    """A client that has agreed with its server on a revision; pages extend this by what else they need."""
 
     @property
     def negotiated(self) -> Negotiated:
@@ -403,37 +414,37 @@ class KnowsServer(Protocol):
 
 
 class Negotiated:
-    """What a client and its server agreed on, in either era, and what each has said of itself."""
+    """What a client and its server agreed on, in either era, and what each said about itself."""
 
     def __init__(
         self, info: Json, declared: Json, revisions: Iterable[str], *, allows_tasks: bool = True
     ) -> None:
         self.info = info
         self.allows_tasks = allows_tasks
-        """Whether requests of 2026-07-28 that need it may declare the extension for tasks."""
+        """Whether requests of 2026-07-28 may declare the tasks extension where they need it."""
         self.declared = declared
-        """The client's capabilities, as the newest revision has them."""
+        """The client's capabilities, in the shape of the newest revision."""
         self.revisions = list(revisions)
-        """Those that the client supports."""
-        # Written when the connection opens, and when a modern server goes on in another revision.
+        """The revisions that the client supports."""
+        # Written when the connection opens, and when a modern server changes to another revision.
         self.revision: Revision = TABLE[0]
         self.capabilities = declared
-        """The client's capabilities, as `revision` has them."""
+        """The client's capabilities, in the shape of `revision`."""
         self.server_info: Json = {}
         self.server_capabilities: Json | None = None
         self.instructions: str | None = None
 
     @property
     def server_name(self) -> str:
-        """The server's name for people, by its own account."""
+        """The server's title or name, to show to people."""
         name = self.server_info.get("title") or self.server_info.get("name")
         return name if isinstance(name, str) and name else "a server without a name"
 
     def undeclared(self, method: str) -> str | None:
-        """The capability that a method needs and the server did not declare; None if nothing is missing."""
+        """The capability that a method needs and the server did not declare. None: the method may be sent."""
         capability = CAPABILITIES.get(method.partition("/")[0])
         if capability == "completions" and not self.revision.reaches("2025-03-26"):
-            return None  # there was completion before there was a capability for it
+            return None  # 2024-11-05 has completion, but no capability for it
         declared = self.server_capabilities
         if capability is None or declared is None:
             return None
@@ -443,7 +454,7 @@ class Negotiated:
         return f"{capability}.{part}" if part is not None and not declared[capability].get(part) else None
 
     def check_declared(self, method: str) -> None:
-        """Check that the server declared what a request needs. Raises LocalError.
+        """Check that the server declared the capability that a method needs. Raises LocalError.
 
         # spec: basic/lifecycle/negotiated-capabilities-only, architecture/index/respect-declared-capabilities
         # spec: basic/lifecycle/negotiated-capabilities-only-should, basic/lifecycle/handle-capability-failure
@@ -453,14 +464,18 @@ class Negotiated:
             raise LocalError(f"{method}: the server did not declare the capability {lacking!r}")
 
     def initialize(self, connection: Connection, timeout: float | None = None) -> None:
-        """Open a session: nothing else is sent until initialize is answered. Raises RequestTimeout.
+        """Open a session, by the handshake. Nothing else is sent until `initialize` is answered.
+
+        Raises RequestTimeout, and what `hello` and `open_legacy` raise.
 
         # spec: basic/lifecycle/no-requests-before-init-response, basic/lifecycle/handle-init-timeout
         """
         self.open_legacy(connection, connection.request("initialize", self.hello(), timeout=timeout))
 
     def hello(self) -> Json:
-        """The params of initialize, in the newest legacy revision that the client supports.
+        """The params of `initialize`, which offer the newest legacy revision that the client supports.
+
+        Raises LocalError if it supports only modern ones.
 
         # spec: basic/lifecycle/init-request, basic/lifecycle/offer-supported-version
         # spec: basic/lifecycle/offer-latest-version
@@ -475,12 +490,12 @@ class Negotiated:
         }
 
     def go_on_in(self, chosen: Revision) -> None:
-        """Use this revision from now on."""
+        """Use this revision from now on, and declare our capabilities in its shape."""
         self.revision = chosen
         self.capabilities = pruner(ClientCapabilities, chosen.date)(self.declared)
 
     def open_modern(self, connection: Connection, chosen: Revision, result: Json) -> None:
-        """Take the server's answer to server/discover; there is nothing to open.
+        """Store the server's answer to server/discover. The modern era has no session to open.
 
         # spec: schema/removed-notifications-2026
         """
@@ -491,9 +506,9 @@ class Negotiated:
         self.instructions = result.get("instructions")
 
     def open_legacy(self, connection: Connection, result: Json) -> None:
-        """Take the server's answer to initialize and send notifications/initialized; or raise.
+        """Store the server's answer to `initialize`, and send notifications/initialized.
 
-        Where it raises, the caller disconnects.
+        Raises LocalError, InvalidResponse; then the caller disconnects.
 
         # spec: basic/lifecycle/disconnect-on-unsupported, schema/initialize-must-disconnect
         # spec: basic/lifecycle/handle-version-mismatch, schema/initialize-older-versions
@@ -508,7 +523,7 @@ class Negotiated:
             checker(InitializeResult, agreed.date)(result)
         except Mismatch as problem:
             raise InvalidResponse(f"initialize: {problem}") from None
-        # Step 3: store what was agreed on, before the server may ask anything.
+        # Step 3: store what was agreed on, before the server may send requests.
         self.go_on_in(agreed)
         session = connection.session
         session.revision = agreed

@@ -149,7 +149,7 @@ class AnswersServers(KnowsServer, Protocol):
         """The requests that the client can answer: method -> row."""
 
     def fulfil(self, method: str, params: Json, context: RequestContext | None) -> Json:
-        """The result of a server's request, which came as one (`context`) or in an input_required result."""
+        """The result of a server's request. Without a `context`, it was part of an input_required result."""
 
 
 class InputRequestType(NamedTuple):
@@ -387,7 +387,7 @@ def resume_in_task(context: RequestContext, responses: Json) -> None:
 
 
 def input_required_result(context: RequestContext) -> Json:
-    """The InputRequiredResult of a handler that was unwound: its pending questions, and the state.
+    """The InputRequiredResult after a handler was unwound: its pending questions, and the state.
 
     # spec: basic/patterns/mrtr/at-least-one-field, basic/patterns/mrtr/input-requests-optional
     # spec: basic/patterns/mrtr/request-state-optional, basic/patterns/mrtr/no-retry-assumption

@@ -1,13 +1,14 @@
-"""Replay (page: basic/patterns/mrtr): how a handler that was unwound gets back to its place.
+"""Replay (page: basic/patterns/mrtr): how a handler that was unwound gets back to the place where it was.
 
 A handler that asks is unwound (InputRequired), and runs again from its top when the client's retry brings the
-answer. Its first question gets the first answer at once, its second the second, until it asks one that has
-no answer yet. Answers are matched by position and question digest. If the handler asks something different
-on replay, that answer and all later ones are discarded and asked again.
+answer. Its first question gets the first answer at once, its second the second, until it asks a question that
+has no answer yet. Answers are matched by position and question digest. If the handler asks something
+different on replay, the answer at that position and all later ones are discarded, and those questions are
+asked again.
 
 Revisions   2026-07-28; `once` in all.
-Threads     the request's worker, or threads that its handler made: `_lock` guards the order of the
-            questions, and is held while no function of the author's runs.
+Threads     the request's worker, or threads that its handler made. `_lock` guards the order of the questions;
+            it is never held while a function of the author's runs.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ MAX_QUESTIONS = 100
 """Questions that one request may ask, in all its rounds together."""
 
 MAX_CHANGES = 5
-"""How often a handler may ask something different on replay, before its request fails."""
+"""How often a handler may ask something different on replay. After that its request fails: it would never
+end, as the client's answers never fit."""
 
 
 class Question(NamedTuple):
@@ -42,15 +44,15 @@ class Question(NamedTuple):
 
     method: str
     params: Json
-    """As the revision of the request has them."""
+    """In the form that the revision of the request gives them."""
     needs: Json
-    """The client capability without which it must not be asked: {"elicitation": {"url": {}}}."""
+    """The client capability that it needs, such as {"elicitation": {"url": {}}}."""
     read: Callable[[Json], Any]
     """The client's result -> the value that `ask` returns. Raises InvalidResponse."""
 
 
 class InputRequired(BaseException):
-    """Unwinds a handler that waits for an answer. Not an error, and so not an Exception: do not catch it."""
+    """Unwinds a handler that needs an answer. Not an error, and so not an Exception: do not catch it."""
 
 
 class Exchange:
@@ -60,22 +62,22 @@ class Exchange:
         state = state or {}
         self._method = method
         self._lock = threading.Lock()
-        # All below guarded by _lock.
+        # All below guarded by _lock. A question's number is its position in the run, from 1.
         self._answers: dict[str, list[Any]] = state.get("answers", {})  # number -> digest, answer
         self._expected: dict[str, list[str]] = state.get("expected", {})  # key -> number, digest, method
         self._once_values: dict[str, list[Any]] = state.get("once", {})  # name -> value, questions it asked
         self._changes: int = state.get("changes", 0)
-        self._question_count = 0
+        self._question_count = 0  # questions that this run has asked so far
         self._once_seen: set[str] = set()  # names of `once` that this run has passed
         self.handler_state: str | None = state.get("own")
-        """The requestState of a result that the handler made."""
+        """The requestState of an input_required result that the handler made itself."""
         self.responses: Json = {}
         """The client's answers to such a result."""
         self.pending: dict[str, Json] = {}
-        """The questions of the next result: key -> request."""
+        """The inputRequests of the next result: key -> request. Not empty: the handler is being unwound."""
 
     def take_responses(self, responses: Json, check: Callable[[str, str, Any], None]) -> None:
-        """Take the answers of the last round. Unexpected ones are ignored, missing ones are asked for again.
+        """Store the answers that a retry brought. Unexpected ones are ignored; missing ones are asked again.
 
         # spec: basic/patterns/mrtr/ignore-extra-inputs, basic/patterns/mrtr/validate-input-responses
         """
@@ -86,12 +88,13 @@ class Exchange:
         self._expected = {}
 
     def ask(self, questions: Sequence[Question]) -> list[Any]:
-        """Return the answers, if all are there; else raise InputRequired, with the rest in `pending`.
+        """Return the answers if all are known. Else raise InputRequired, with the other questions in
+        `pending`.
 
         # spec: basic/patterns/mrtr/ask-again-when-missing, basic/patterns/mrtr/repeat-input-required
         """
         with self._lock:
-            if self.pending:  # the handler, or another thread of it, went on after it was unwound
+            if self.pending:  # the handler went on after it was unwound, or another thread of it did
                 raise InputRequired
             answers = []
             for question in questions:
@@ -105,9 +108,9 @@ class Exchange:
         return [q.read(copy.deepcopy(answer)) for q, answer in zip(questions, answers, strict=True)]
 
     def replayed(self, questions: Sequence[Question]) -> list[Any] | None:
-        """The answers that an earlier round brought; None if they are not all there.
+        """The answers to these questions from earlier rounds; None if some are missing.
 
-        For a request that became a task since: what was not answered then is asked otherwise.
+        For a request that has become a task since: the task then asks these questions in its own way.
         """
         with self._lock:
             first = self._question_count + 1
@@ -123,7 +126,7 @@ class Exchange:
         return [q.read(copy.deepcopy(answer)) for q, answer in zip(questions, answers, strict=True)]
 
     def ask_again(self, questions: Sequence[Question]) -> NoReturn:
-        """Discard the answers to these questions, which were asked last, and ask them once more."""
+        """Discard the answers to these questions, the last that were asked, and ask them once more."""
         with self._lock:
             first = self._question_count - len(questions) + 1
             self._answers = {n: answer for n, answer in self._answers.items() if int(n) < first}
@@ -132,14 +135,14 @@ class Exchange:
             raise InputRequired
 
     def _answer_of(self, number: str, question: Question) -> Any:
-        """The recorded answer to a question; without one, None, and it is pending. With _lock held."""
+        """The stored answer to a question; or None, and the question is now pending. With _lock held."""
         digest = _digest(question)
         known = self._answers.get(number)
         if known is not None and known[0] == digest:
             return known[1]
         if known is not None:
             self._void_answers_from(int(number), question)
-        # The number makes it unique.  # spec: basic/patterns/mrtr/input-request-keys-unique
+        # The number makes the key unique.  # spec: basic/patterns/mrtr/input-request-keys-unique
         key = f"{question.method.partition('/')[0]}-{number}"
         # spec: basic/patterns/mrtr/input-request-no-envelope
         self.pending[key] = {"method": question.method, "params": question.params}
@@ -147,7 +150,7 @@ class Exchange:
         return None
 
     def _void_answers_from(self, number: int, question: Question) -> None:
-        """Discard the answer at this number, which is one to another question, and all after it."""
+        """Discard the answer at this number, which belongs to another question, and all after it."""
         self._changes += 1
         _log.warning("%s asks something else than before: %s", self._method, question.method)
         if self._changes > MAX_CHANGES:
@@ -158,13 +161,13 @@ class Exchange:
         self._answers = {n: answer for n, answer in self._answers.items() if int(n) < number}
 
     def once(self, name: str, run: Callable[[], Any]) -> Any:
-        """The value that `run` returned the first time. It does not run while the handler is unwound."""
+        """The value that `run` returned the first time. Raises InputRequired while the handler is unwound."""
         with self._lock:
             if self.pending:
                 raise InputRequired
             if name in self._once_values:
                 value, question_count = self._once_values[name]
-                if name not in self._once_seen:  # skip the numbers of its questions, which are not asked now
+                if name not in self._once_seen:  # `run` is skipped, and so are the numbers of its questions
                     self._once_seen.add(name)
                     self._question_count += question_count
                 return copy.deepcopy(value)
@@ -176,7 +179,7 @@ class Exchange:
             return copy.deepcopy(entry[0])
 
     def state(self) -> Json:
-        """The state that the next round needs, without its empty members."""
+        """The JSON that the next round begins with (`__init__`), without its empty members."""
         state = {
             "answers": self._answers,
             "expected": self._expected,
@@ -188,11 +191,11 @@ class Exchange:
 
 
 def _digest(question: Question) -> str:
-    """A digest that differs for different questions."""
+    """A digest of a question's method and params, to tell on replay whether it is still the same."""
     raw = sha256(canonical([question.method, question.params]))
     return base64.b64encode(raw[:18]).decode("ascii")
 
 
 def canonical(value: Any) -> bytes:
-    """The same bytes for the same JSON."""
+    """JSON as canonical bytes: equal values give equal bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
