@@ -1,24 +1,24 @@
 """Versioning and compatibility (page: basic/versioning), and the modern door.
 
-There are two eras. In the *legacy* one (until 2025-11-25) an `initialize` handshake opens a session that
-remembers version, identity and capabilities (basic/lifecycle). In the *modern* one each request carries them
+There are two eras. In the *legacy* era (until 2025-11-25) an `initialize` handshake opens a session that
+stores version, identity and capabilities (basic/lifecycle). In the *modern* era each request carries them
 in its `_meta`, and is accepted or rejected on its own:
 
     client -> server   any request, `_meta` with protocolVersion and clientCapabilities
-    server -> client   its result, or -32022 with the versions it supports
+    server -> client   its result, or -32022 with the versions that the server supports
     client -> server   the request again, in a version that both support
 
-A server of ours is *dual-era*: a request with modern `_meta` is served statelessly, `initialize` opens a
-session, both on one pipe and at once.
+Our server is *dual-era* by default: a request with modern `_meta` is served statelessly, `initialize` opens a
+session, and one pipe may carry both at the same time.
 
-This module has the facts of all five revisions (`TABLE`), the rows that pages add to the tables of messages
-(`Method`, `Notification`), and the modern door (`context_from_meta`).
+This module has the facts of all five revisions (`TABLE`), the classes of the rows with which pages define
+their messages (`Method`, `Notification`), and the modern door (`context_from_meta`).
 
-Revisions   2026-07-28.  The facts cover all.
+Revisions   2026-07-28.  `TABLE` has all five.
 Errors      -32022 UnsupportedProtocolVersion, -32021 MissingRequiredClientCapability.
 Threads     `context_from_meta` runs on the request's worker.
-Not here    what every modern request carries (basic/index/general_fields) and every modern result
-            (basic/index/messages), how a client finds out a server's era
+Not here    the fields of every modern request (basic/index/general_fields) and of every modern result
+            (basic/index/messages); how a client finds out a server's era
             (basic/transports/stdio/backward_compatibility).
 """
 
@@ -102,59 +102,60 @@ class Era(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Revision:
-    """One published revision: the facts that other pages need. Equal to its date."""
+    """One published revision: the facts that other pages need. It compares equal to its date."""
 
     date: str
     modern: bool = False
-    """Whether requests carry their own context, instead of having that of a session."""
+    """Whether each request carries its context in `_meta`, instead of having the context of a session."""
     batches: bool = False
-    """basic/index: a JSON array of messages is understood."""
+    """basic/index: a JSON array of messages is accepted, as a batch."""
     unreadable_id: Literal["null", "omitted"] = "null"
-    """basic/index: the id of an error response when the request's could not be read."""
+    """basic/index: the id of an error response to a request whose id could not be read."""
     bad_arguments: Literal["error", "result"] = "error"
-    """server/tools: arguments that break the schema are a protocol error, or a result with isError."""
+    """server/tools: arguments that break the schema get a protocol error, or a result with isError."""
     structured: Literal["none", "object", "any"] = "none"
     """server/tools: what structuredContent may be."""
     polls: bool = False
-    """basic/transports: an event stream begins with an id, so that the client may be sent away and return."""
+    """basic/transports: an event stream begins with an id, so that the server may end the connection early
+    and the client resume the stream."""
     resource_not_found: int = -32002
     """server/resources: the error code for a resource that does not exist."""
     asks: Literal["in requests", "in results"] = "in requests"
     """basic/patterns/mrtr: how a server asks its client something while it handles a request."""
     resumes: bool = False
-    """basic/transports: the rest of an event stream that broke can be had."""
+    """basic/transports: an event stream that broke can be resumed."""
     version_header: bool = False
-    """basic/transports: MCP-Protocol-Version goes with each HTTP request of a session."""
+    """basic/transports: each HTTP request after the handshake carries the header MCP-Protocol-Version."""
     progress_messages: bool = False
-    """basic/patterns/progress: a report may say in words what is being done."""
+    """basic/patterns/progress: a report may have a message, in words."""
     completion_context: bool = False
-    """server/utilities/completion: arguments that were chosen already come along."""
+    """server/utilities/completion: a request may carry the arguments that were chosen already."""
     elicitation_modes: tuple[str, ...] = ()
-    """client/elicitation: how a user can be asked."""
+    """client/elicitation: the modes in which a user can be asked."""
     url_errors: bool = False
-    """client/elicitation: error -32042 asks for a visit, a notification tells its end."""
+    """client/elicitation: error -32042 asks for a visit to a URL, and a notification reports its end."""
     form_dialects: bool = False
-    """client/elicitation: a form may name its dialect of JSON Schema."""
+    """client/elicitation: the schema of a form may name its dialect (`$schema`)."""
     declares_context: bool = False
     """client/sampling: a server may ask for context only if the client declared `sampling.context`."""
     pings: bool = True
     """basic/utilities/ping: either side may ask whether the other is there."""
     sets_log_level: bool = True
-    """server/utilities/logging: the level is set by a request, instead of being said in each."""
+    """server/utilities/logging: the level is set by a request of its own, not by each request's `_meta`."""
     reports_roots: bool = True
     """client/roots: the client reports that its roots have changed."""
     subscribes_by_request: bool = False
-    """basic/patterns/subscriptions: changes are reported to the open requests that asked for them."""
+    """basic/patterns/subscriptions: changes are reported only to open subscriptions/listen requests."""
     caches: bool = False
-    """server/utilities/caching: results say how long they may be kept."""
+    """server/utilities/caching: results say how long they may be cached."""
     mirrors_body: bool = False
-    """basic/transports: HTTP headers repeat what the body says."""
+    """basic/transports: HTTP headers repeat parts of the body."""
     tasks: Literal["unknown", "asked for", "decided"] = "unknown"
-    """basic/utilities/tasks: the requestor asks that a call run as a task; or the server decides so."""
+    """basic/utilities/tasks: a call runs as a task if the requestor asks for it, or the server decides it."""
 
     @property
     def era(self) -> Era:
-        """Where the context of a request comes from."""
+        """The era that this revision belongs to."""
         return Era.MODERN if self.modern else Era.LEGACY
 
     def __str__(self) -> str:
@@ -167,7 +168,7 @@ class Revision:
         return hash(self.date)
 
     def reaches(self, date: str) -> bool:
-        """Whether this revision is that one or a later one."""
+        """Whether this revision is the one of that date, or a later one."""
         return REVISIONS.index(self.date) >= REVISIONS.index(date)
 
 
@@ -235,28 +236,28 @@ def revision(date: str) -> Revision:
 
 
 def newest(dates: Iterable[str], era: Era) -> Revision | None:
-    """The newest revision of an era among these dates, or None."""
+    """The newest revision of an era among these dates; None if the era has none of them."""
     known = [r for r in TABLE if r.era is era and r.date in set(dates)]
     return known[-1] if known else None
 
 
 def newest_first(dates: Iterable[str]) -> list[str]:
-    """Dates in the order in which a peer is offered them: a peer that takes the first takes the newest."""
+    """Dates, newest first: a peer that takes the first of a list that we offer takes the newest."""
     return sorted(dates, reverse=True)
 
 
 class Versions(NamedTuple):
-    """The versions that a server speaks, newest first."""
+    """The versions that a server supports, newest first."""
 
     supported: list[str]
     modern: list[str]
-    """Those that a request may name."""
+    """The versions that a request may name in its `_meta`."""
     legacy: list[str]
-    """Those that a session may be of."""
+    """The versions that a session may have."""
 
     @classmethod
     def of(cls, dates: Iterable[str]) -> Versions:
-        """Raises ValueError for a date that is no revision."""
+        """Sort these dates into the three lists. Raises ValueError for a date that is not a revision."""
         found = newest_first({revision(date).date for date in dates})
         modern = [date for date in found if revision(date).modern]
         return cls(found, modern, [date for date in found if date not in modern])
@@ -266,7 +267,7 @@ Sender: TypeAlias = Literal["client", "server", "either"]
 
 
 class Row:
-    """The sender and the revisions of a message: what rows of methods and of notifications share."""
+    """The common part of `Method` and `Notification`: who sends a message, and in which revisions."""
 
     sender: Sender
     since: str
@@ -277,7 +278,7 @@ class Row:
         return REVISIONS.index(self.since) <= REVISIONS.index(date) <= REVISIONS.index(self.until)
 
     def is_sent_by(self, side: Sender) -> bool:
-        """Whether this side sends it."""
+        """Whether this side sends the message."""
         return self.sender in (side, "either")
 
 
@@ -285,7 +286,8 @@ class Row:
 class Method(Row):
     """A row of the table of methods: who sends the request, who answers it, and in which revisions.
 
-    The request, its response and the unions of messages by direction follow from it (mcp_ref/schema).
+    mcp_ref/schema derives from it the shapes of the request and its response, and the unions of messages by
+    direction.
     """
 
     name: str
@@ -294,26 +296,27 @@ class Method(Row):
     since: str = REVISIONS[0]
     until: str = REVISIONS[-1]
     params: Any = None
-    """The shape of the params, if they have more than `_meta`; as a field of the request, so with marks."""
+    """The shape of the params, if they have more than `_meta`. Like any field of a shape, it may have marks
+    (`since`, `required`)."""
     result: Any = None
-    """The shape of the result, unless it is the empty one."""
+    """The shape of the result; None for an empty result."""
     sender: Sender = "client"
     capability: str | None = None
-    """The server capability without which there is no such method."""
+    """The server capability that the method belongs to: a server has the method only if it offers that."""
     cacheable: bool = False
     """server/utilities/caching: the result carries ttlMs and cacheScope."""
     asks: bool = False
-    """basic/patterns/mrtr: the result may be a question."""
+    """basic/patterns/mrtr: the result may be input_required."""
     may_be_task: bool = False
     """basic/utilities/tasks: the request may run as a task."""
     encode: Callable[[Json], Encoded] | None = None
-    """How to encode the result, where plain JSON encoding would be wasteful."""
+    """Encodes the result, where plain JSON encoding would be wasteful or its errors need another answer."""
     handler_checks: bool = False
-    """The handler checks the params itself, because the revision is known only there (initialize)."""
+    """The handler checks the params itself, because only it knows the revision (initialize)."""
 
     @property
     def definition(self) -> str:
-        """Its name in the official schema: "CallTool", as in CallToolRequest and CallToolResult."""
+        """The method's name in the official schema: "CallTool", as in CallToolRequest and CallToolResult."""
         if self.result is not None:
             return str(self.result.__name__).removesuffix("Result")
         last = self.name.rpartition("/")[2]
@@ -338,7 +341,7 @@ class Notification(Row):
 
     name: str
     definition: str
-    """Its name in the official schema: "ToolListChanged", as in ToolListChangedNotification."""
+    """The name in the official schema: "ToolListChanged", as in ToolListChangedNotification."""
     sender: Sender
     since: str = REVISIONS[0]
     until: str = REVISIONS[-1]
@@ -347,7 +350,7 @@ class Notification(Row):
 
 
 def methods(rows: tuple[Method, ...], date: str) -> dict[str, Method]:
-    """The table of one revision. A method without a row for it does not exist there."""
+    """The methods of one revision: name -> row. A method without a row for it does not exist there."""
     return {row.name: row for row in rows if row.holds(date)}
 
 
@@ -355,7 +358,7 @@ def methods(rows: tuple[Method, ...], date: str) -> dict[str, Method]:
 
 
 class UnsupportedProtocolVersion(ProtocolError):
-    """The protocol version of a request is not one that this server supports.
+    """A request names a protocol version that this server does not support.
 
     # spec: basic/versioning/unsupported-version-error, basic/versioning/unsupported-version-data
     """
@@ -373,7 +376,7 @@ class UnsupportedProtocolVersion(ProtocolError):
 
 
 MODERN_CODES = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
-"""Codes that only a modern server sends: proof of its era.
+"""Error codes that only a modern server sends: they prove its era.
 
 # spec: basic/versioning/modern-error-means-modern
 """
@@ -382,8 +385,8 @@ MODERN_CODES = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, U
 
 
 MODERN_FIELDS = frozenset({PROTOCOL_VERSION, CLIENT_CAPABILITIES})
-"""A request with one of these in its `_meta` brings its own context. Each request says so by itself: one
-connection may serve both eras.
+"""Keys of `_meta` that only modern requests have. The era is found out for each request: one connection may
+serve both.
 
 # spec: basic/versioning/dual-era-selects-stateless
 # spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent
@@ -391,7 +394,7 @@ connection may serve both eras.
 
 
 def is_modern(params: Json) -> bool:
-    """Whether a request brings its own context."""
+    """Whether a request is of the modern era, by the `_meta` in its params."""
     meta = params.get("_meta")
     return type(meta) is dict and not MODERN_FIELDS.isdisjoint(meta)
 
@@ -399,8 +402,9 @@ def is_modern(params: Json) -> bool:
 def context_from_meta(context: RequestContext, modern: Iterable[str], supported: Iterable[str]) -> None:
     """Fill the context of a request from its own `_meta`, and from nothing else.
 
-    `modern` are the versions that it may name, `supported` all that the server speaks: an error lists these,
-    as `server/discover` does. A client that finds a legacy version there may send initialize instead.
+    `modern` are the versions that the request may name. `supported` are all versions of the server: the error
+    lists these, as `server/discover` does, so that a client that finds a legacy version there may send
+    initialize instead. Raises UnsupportedProtocolVersion, InvalidMeta.
 
     # spec: basic/index/no-state-from-prior-requests, basic/versioning/version-judged-per-request
     # spec: basic/index/connection-is-not-session, basic/index/no-connection-affinity
@@ -423,9 +427,10 @@ def context_from_meta(context: RequestContext, modern: Iterable[str], supported:
 
 
 def refuse_initialize(params: Any, supported: Iterable[str]) -> NoReturn:
-    """Refuse initialize on a server without the legacy era, whatever else is wrong with the request.
+    """Refuse initialize on a server without the legacy era, even if more is wrong with the request.
 
-    The error lists the versions: it may be all that the user of a legacy client gets to see.
+    Raises UnsupportedProtocolVersion, whose message names the versions that the server supports: it may be
+    all that the user of a legacy client gets to see.
     # spec: basic/versioning/initialize-error-names-versions
     # spec: basic/versioning/modern-only-initialize-stdio, basic/versioning/modern-only-initialize-http
     """
@@ -436,7 +441,7 @@ def refuse_initialize(params: Any, supported: Iterable[str]) -> NoReturn:
 def require_capability(context: RequestContext, required: Json) -> None:
     """Raise MissingRequiredClientCapability unless the client declared these capabilities.
 
-    `{"elicitation": {"url": {}}}` requires a part of one.
+    `{"elicitation": {"url": {}}}` requires a part of a capability.
     # spec: basic/index/no-undeclared-capability
     # spec: basic/versioning/extension-fallback-or-reject
     """
@@ -446,7 +451,7 @@ def require_capability(context: RequestContext, required: Json) -> None:
 
 
 def check_extensions(extensions: Mapping[str, Any]) -> None:
-    """Identifier -> settings, as capabilities advertise them. Raises ValueError.
+    """Check the extensions that capabilities will declare: identifier -> settings. Raises ValueError.
 
     # spec: basic/versioning/extension-id-format, basic/versioning/extension-settings-object
     """
@@ -459,14 +464,14 @@ def check_extensions(extensions: Mapping[str, Any]) -> None:
 
 
 IMPLIED_PARTS: dict[str, Json] = {"elicitation": {"form": {}}}
-"""The parts that a capability has if it was declared empty.
+"""The parts that a capability has if it was declared as an empty object.
 
 # spec: client/elicitation/empty-capability-means-form
 """
 
 
 def missing_capabilities(required: Json, declared: Any) -> Json:
-    """The required capabilities that were not declared, in the form in which they would be."""
+    """The required capabilities, or parts of them, that were not declared, in the same form as `required`."""
     lacking = {}
     for name, parts in required.items():
         if not isinstance(declared, dict) or name not in declared:
@@ -482,10 +487,11 @@ def missing_capabilities(required: Json, declared: Any) -> Json:
 
 
 def version_named(problem: object, current: Revision, supported: Iterable[str]) -> Revision | None:
-    """The newest modern version of ours that a server names which refused another, or the same.
+    """The newest of our modern versions that a server lists in its error -32022, for a retry.
 
-    Perhaps it was started anew as another release. None where there is nothing in common: then its error,
-    which says what it supports, is for the caller.
+    It may be the version that was refused. A server may refuse a version that it accepted before, if it was
+    restarted as another release. None if the error is another one, or lists no modern version of ours: then
+    the error, which says what the server supports, is for the caller.
     # spec: basic/versioning/client-retries-supported-version
     """
     if not isinstance(problem, ErrorResponse) or problem.code != UNSUPPORTED_PROTOCOL_VERSION:
@@ -498,7 +504,7 @@ def version_named(problem: object, current: Revision, supported: Iterable[str]) 
 
 
 def speak_legacy(supported: Iterable[str]) -> str:
-    """The advice to a client of modern versions alone that has met a legacy server.
+    """The advice for a client that supports only modern versions and has met a legacy server.
 
     # spec: basic/versioning/modern-client-actionable-error
     """

@@ -1,11 +1,12 @@
 """Batches (page: basic/index, "Batching", of 2025-03-26).
 
-A JSON array of requests and notifications; the answers come back as an array, once all are there, in
-any order. A batch of notifications has no answer at all.
+A batch is a JSON array of requests and notifications. The answers come back as an array too, once all are
+there, in any order. A batch of notifications has no answer at all.
 
-Revisions   2025-03-26 only: may be sent, must be understood. We understand, and send none but answers.
-Threads     `add` is called by the thread that ends a request of the batch: its worker, or the reader that
-            refuses or cancels it.
+Revisions   2025-03-26 only: a side may send batches, and must understand them. We understand them; the only
+            batches that we send are the answers to one.
+Threads     `answer` and `cancel` are called by the thread that ends a request of the batch: its worker, or
+            the thread that refuses or cancels it.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ __all__ = ["Batch", "wants_answer"]
 
 
 MAX_BATCH = 1000
-"""Messages in a batch: their answers are all kept until the last one is there."""
+"""Messages in a batch, at most: all their answers stay in memory until the last one is there."""
 
 
 class Batch:
-    """The way out of the answers to a JSON-RPC batch: they go together, once all are there.
+    """Collects the answers to a JSON-RPC batch, and sends them together once all are there.
 
     # spec: basic/index/batch-receive
     """
@@ -36,15 +37,15 @@ class Batch:
     def __init__(self, outbox: WayOut, size: int) -> None:
         self._outbox = outbox
         self._lock = threading.Lock()
-        self._open = size  # guarded by _lock
+        self._open = size  # requests without an outcome yet; guarded by _lock
         self._lines: list[bytes] = []  # guarded by _lock
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """One more request is answered."""
+        """Add the answer to one request."""
         self._end_one(line)
 
     def cancel(self, reason: str) -> None:
-        """One more request has no answer: it was cancelled."""
+        """Take note that one request was cancelled, and has no answer."""
         self._end_one(None)
 
     def _end_one(self, line: bytes | None) -> None:
@@ -60,7 +61,7 @@ class Batch:
 
 
 def check_batch(messages: list[Any], *, is_known: bool) -> None:
-    """Check that a batch may be received, in a revision that knows batches. Raises InvalidRequest.
+    """Check the size of a batch, and that the revision has batches (`is_known`). Raises InvalidRequest.
 
     # spec: basic/index/batch-removed
     """
@@ -71,12 +72,12 @@ def check_batch(messages: list[Any], *, is_known: bool) -> None:
 
 
 def wants_answer(message: Any) -> bool:
-    """Whether a member of a batch gets an answer: requests do, and so does what is no message.
+    """Whether a member of a batch gets an answer. Requests do, and so does a value that is not a message.
 
-    A response does not, nor what tries to be one.
+    Notifications and responses do not, nor does a malformed response.
     """
     if type(message) is dict and message.get("method") == "initialize":
-        return True  # refused, however it is made
+        return True  # refused, even if it is malformed
     try:
         return classify(message) == "request"
     except InvalidRequest:

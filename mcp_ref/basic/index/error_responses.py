@@ -1,30 +1,30 @@
 """Errors (page: basic/index, "Error Responses" and "Error Codes").
 
-An error that travels has a code, a message and perhaps data. An error that does not travel is a
-local fact: a time-out, a lost connection. The two are never mixed up: local ones have no code.
+An error that one peer sends to the other has a code, a message and perhaps data. An error that was
+not sent is local: a time-out, a lost connection. The two cannot be confused: local errors have no code.
 
     McpError
-    +- ProtocolError             what we tell a peer; one subclass a code, in its page's module
+    +- ProtocolError             an error that we send; one subclass per code, in the module of its page
     |  +- ParseError             -32700  not JSON
-    |  +- InvalidRequest         -32600  JSON, but no message
+    |  +- InvalidRequest         -32600  JSON, but not a message
     |  +- MethodNotFound         -32601
     |  +- InvalidParams          -32602
     |  +- InternalError          -32603
     |  +- TooManyRequests           429  (ours: outside the range that JSON-RPC reserves)
-    +- ErrorResponse             what a peer told us; never sent on as ours
-    +- HttpError                 an HTTP status that is no success, or a body that is no MCP: status, url
+    +- ErrorResponse             an error that the peer sent; never sent on as ours
+    +- HttpError                 an HTTP status other than success, or a body that is not MCP: status, url
     |  +- RefusedByStatus        with a JSON-RPC error in the body: an ErrorResponse, too
     |  +- HttpFailure            without one: a LocalError, too
-    +- ToolError                 a result with isError, to those that want it raised (server/tools)
-    +- AuthorizationError        no access token is to be had (basic/authorization)
-    +- LocalError                nothing was told to or by anyone
+    +- ToolError                 a result with isError, if the caller wants it raised (server/tools)
+    +- AuthorizationError        no access token could be obtained (basic/authorization)
+    +- LocalError                neither sent nor received: it happened on this side
        +- RequestTimeout         no answer in time
-       +- RequestCancelled       this end no longer wants the answer
+       +- RequestCancelled       the request was cancelled before it was answered
        +- ConnectionClosed       the peer is gone, and why
-       |  +- NotReached          it never was there: nothing was sent
+       |  +- NotReached          the server could not be reached: nothing was sent
        |  +- StreamBroken        the stream of a request broke (2026-07-28)
-       |  +- MayHaveRun          api/retrying
-       +- InvalidResponse        the peer's answer broke a rule
+       |  +- MayHaveRun          lost after it was sent: the server may have done it (api/retrying)
+       +- InvalidResponse        the peer's answer breaks the rules of its page
        +- HttpFailure            as above
        +- InputRefused, CallRefused   basic/patterns/mrtr, server/tools
 
@@ -85,7 +85,7 @@ class ProtocolError(McpError):
             self.code = _own_code(code)
 
     def to_wire(self) -> Error:
-        """The `error` member of a response. Its message is one sentence, if its author kept to that.
+        """The `error` member of a response. Its message should be one sentence; that is up to its author.
 
         # spec: schema/error-message-concise
         """
@@ -96,7 +96,7 @@ class ProtocolError(McpError):
 
 
 STANDARD = frozenset({-32700, -32600, -32601, -32602, -32603})
-"""JSON-RPC's own codes."""
+"""The codes that JSON-RPC itself defines."""
 
 
 HEADER_MISMATCH = -32020  # spec: basic/index/error-code-header-mismatch
@@ -105,7 +105,7 @@ UNSUPPORTED_PROTOCOL_VERSION = -32022  # spec: basic/index/error-code-unsupporte
 
 
 def _own_code(code: int) -> int:
-    """A code that the author of a handler chose."""
+    """Check a code that the author of a handler chose, and return it. Raises TypeError, ValueError."""
     if isinstance(code, bool) or not isinstance(code, int):
         raise TypeError(f"an error code is an integer, not {code!r}")
     # spec: basic/index/reserved-code-range-only-defined, basic/index/reserved-code-range-meaning
@@ -136,7 +136,10 @@ class InternalError(ProtocolError):
 
 
 class TooManyRequests(ProtocolError):
-    """A limit was reached; `data.retryAfterMs` says when to come back."""
+    """A limit was reached; `data.retryAfterMs` says when to try again.
+
+    `retry_after` is in seconds.
+    """
 
     code = 429  # spec: basic/index/legacy-code-range-avoid
 
@@ -146,27 +149,27 @@ class TooManyRequests(ProtocolError):
 
 
 class ErrorResponse(McpError):
-    """The peer answered a request with an error. No LocalError is one of these.
+    """The peer answered a request with an error. A LocalError is never an ErrorResponse.
 
     # spec: basic/index/local-errors-distinguishable
     """
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(f"{one_line(message)} ({code})")  # it may be printed, or logged by others
+        super().__init__(f"{one_line(message)} ({code})")  # one line: other code may print it, or log it
         self.code = code
         self.message = message
         self.data = data
 
     def advise(self, advice: str) -> None:
-        """Add for people what they can do about it; `message` stays the peer's."""
+        """Add to the text of the exception what its reader can do; `message` stays as the peer sent it."""
         self.args = (f"{self.args[0]}; {advice}",)
 
 
 class HttpError(McpError):
-    """A server behind a URL, or a proxy before it, answered with an HTTP status that is no success.
+    """A server behind a URL, or a proxy before it, answered with an HTTP status other than success.
 
-    Also a success whose body is no answer of MCP, such as a website's page. The message always says the
-    status and the URL.
+    Or with success, but with a body that is not MCP, such as the page of a website. The message always has
+    the status and the URL.
     """
 
     def __init__(
@@ -181,22 +184,22 @@ class HttpError(McpError):
         McpError.__init__(self, message)  # not the next class, which may be ErrorResponse
         self.status = status
         self.url = url
-        """Without its query, and without credentials."""
+        """The URL, without its query and without credentials."""
         self.retry_after = retry_after
-        """Seconds after which to come back, where the server said so (429, 503)."""
+        """Seconds after which to try again, if the server said so (429, 503)."""
         self.challenge = challenge
-        """`WWW-Authenticate`, of a 401 or 403."""
+        """The header `WWW-Authenticate` of a 401 or 403."""
 
 
 class HttpFailure(HttpError, LocalError):
-    """The server, or a proxy before it, answered in HTTP and not in JSON-RPC."""
+    """An HttpError without a JSON-RPC error in the body: from a proxy, perhaps, and not from MCP."""
 
 
 class RefusedByStatus(HttpError, ErrorResponse):
-    """A JSON-RPC error that came with an HTTP status of its own."""
+    """A JSON-RPC error that came with an HTTP status other than success."""
 
     def __init__(self, problem: ErrorResponse, status: int, *, url: str = "", **more: Any) -> None:
-        """`more` are those of an HttpError."""
+        """`more` are the other arguments of HttpError."""
         HttpError.__init__(self, status, f"{problem}; HTTP status {status} from {url}", url=url, **more)
         self.code, self.message, self.data = problem.code, problem.message, problem.data
 
@@ -205,19 +208,19 @@ class RefusedByStatus(HttpError, ErrorResponse):
 
 
 def error_response(error: Any) -> McpError:
-    """The exception for the `error` member of a response, however badly it is made."""
+    """The exception for the `error` member of a response: InvalidResponse if it is malformed."""
     if not isinstance(error, dict):
         return InvalidResponse(f"the peer's error is not an object: {error!r:.100}")
     code, message = error.get("code"), error.get("message")
     if type(code) is not int or not isinstance(message, str):
         return InvalidResponse(f"the peer's error lacks a code or a message: {error!r:.200}")
-    # Whatever the code: none has an exception of its own.
+    # The same exception for every code: a receiver must not give meaning to codes of the legacy range.
     # spec: basic/index/legacy-code-range-no-meaning
     return ErrorResponse(code, message, error.get("data"))
 
 
 def _coded(code: int) -> Any:
-    """The shape of an error that has this code."""
+    """The shape of an error with this code, since 2026-07-28."""
     schema = {
         "type": "object",
         "properties": {"code": {"const": code}, "message": {"type": "string"}, "data": {}},

@@ -1,16 +1,16 @@
 """General fields (page: basic/index, "General fields").
 
-`_meta`, where both sides attach what is no part of a method, and the fields that many shapes
-share: identity (`Implementation`), icons, and the params that every request has.
+`_meta`, to which both sides attach data that is not part of a method, and the fields that many
+shapes share: identity (`Implementation`), icons, and the params that every request has.
 
-A key of `_meta` is a name, or a prefix and a name: `com.example/trace`. A prefix is labels with
-dots between them and a slash after; the name begins and ends with a letter or digit. Keys without
-a prefix, and those whose prefix speaks for the protocol, are the specification's own.
+A key of `_meta` is a name, or a prefix and a name: `com.example/trace`. A prefix is a series of
+labels, separated by dots and followed by a slash; the name begins and ends with a letter or digit.
+Keys without a prefix belong to the specification, and so do those with a reserved prefix.
 
 Revisions   2024-11-05  `_meta` on requests (progressToken), notifications and results
             2025-06-18  + rules for its keys; + `_meta` on tools, resources, content
-            2025-11-25  + icons; a reserved prefix is known by its second label (before: by its last but one)
-            2026-07-28  + what a request must carry there (basic/versioning)
+            2025-11-25  + icons; a prefix is reserved by its second label (before: by its last but one)
+            2026-07-28  + fields that each request must have in `_meta` (basic/versioning)
 
 Threads     plain functions.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.index.messages import RequestId
     from mcp_ref.basic.lifecycle import ClientCapabilities
 
-    # The page on logging defines it, and stands above this one: mcp_ref/schema finds it by its name.
+    # The page on logging defines it, in a higher layer than this one: mcp_ref/schema finds it by its name.
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["Icon", "Implementation", "MissingRequiredClientCapability", "check_meta"]
@@ -46,7 +46,7 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
-# Other keys may have any value, reserved ones too.
+# All other keys may have any value, even those with a reserved prefix.
 # spec: basic/index/meta-reserved-key-no-assumptions
 RequestMeta = TypedDict(
     "RequestMeta",
@@ -77,7 +77,7 @@ ResultMeta = TypedDict(
 
 
 class RequestParams(TypedDict, total=False):
-    """What the params of every named request have."""
+    """The members that the params of each request have, whatever its method."""
 
     _meta: Annotated[RequestMeta, required(since="2026-07-28")]
 
@@ -107,7 +107,7 @@ class BaseMetadata(TypedDict, total=False):
 
 
 class Implementation(TypedDict, total=False):
-    """Who a peer says it is: for display and logs, never a reason to behave differently."""
+    """The name and version that a peer gives itself. For display and logs; no behaviour depends on it."""
 
     # spec: basic/index/info-not-for-behaviour, basic/index/info-not-for-security
     name: Required[str]
@@ -134,7 +134,7 @@ class MissingRequiredClientCapabilityError(TypedDict, total=False):
     error: Required[MissingCapabilityError]
 
 
-# Objects whose members the official schema types as JSON; for us any JSON will do.
+# An object whose members must be JSON values in the official schema; here any members are accepted.
 JSONObject = Annotated[dict[str, Any], {"$ref": "#/$defs/JSONObject"}]
 
 _LAST = since("2026-07-28")
@@ -177,7 +177,7 @@ def request_meta(date: str, capabilities: Any, info: Any) -> dict[str, Any]:
 
 
 class InvalidMeta(InvalidParams):
-    """The `_meta` of a modern request lacks a required field, or has one of a wrong type: -32602.
+    """The `_meta` of a modern request lacks a required field, or has a field of a wrong type: -32602.
 
     # spec: basic/index/meta-missing-field-32602
     """
@@ -217,7 +217,7 @@ _STATE = (
 _BAGGAGE_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _IS_VALUE = r"[ \t]*+=[ \t]*+[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*"
 _BAGGAGE = rf"{_BAGGAGE_TOKEN}{_IS_VALUE}(?:[ \t]*+;[ \t]*+{_BAGGAGE_TOKEN}(?:{_IS_VALUE})?)*"
-# As text, for `re` to compile when one is used: that takes half a millisecond.
+# As text: `re` compiles a pattern when it is first used, since that takes half a millisecond.
 _TRACE = {  # spec: basic/index/trace-context-format, basic/index/trace-keys-unprefixed
     "traceparent": r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}",
     "tracestate": rf"{_STATE}(?:{_COMMA}{_STATE}){{0,31}}",
@@ -226,12 +226,12 @@ _TRACE = {  # spec: basic/index/trace-context-format, basic/index/trace-keys-unp
 
 
 def is_key(key: str) -> bool:
-    """Whether `_meta` may have such a key."""
+    """Whether this is a well-formed key of `_meta`."""
     return bool(key) and META_KEY.fullmatch(key) is not None
 
 
 def is_reserved(key: str) -> bool:
-    """Whether the key's prefix is the protocol's own, by the rule of any revision."""
+    """Whether the key's prefix is reserved for the protocol, by the rule of any revision."""
     match = META_KEY.fullmatch(key)
     if match is None or match["prefix"] is None:
         return False
@@ -241,9 +241,9 @@ def is_reserved(key: str) -> bool:
 
 
 def check_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """A `_meta` of the author's own, as it may go on the wire. Raises ValueError.
+    """Check the `_meta` that an author or an application wants to send, and return a copy. Raises ValueError.
 
-    What arrives is never checked so: a receiver assumes nothing about keys it does not know.
+    A `_meta` that arrives is never checked in this way: a receiver assumes nothing about unknown keys.
     """
     for key, value in meta.items():
         if not isinstance(key, str) or not is_key(key):
@@ -259,7 +259,7 @@ def check_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_icons(icons: list[Icon]) -> list[Icon]:
-    """The same icons; ValueError unless their sources are http(s) or data URIs.
+    """Return the icons. Raises ValueError unless their sources are http(s) or data URIs.
 
     # spec: basic/index/icon-src-required
     """

@@ -1,20 +1,22 @@
-"""JSON Schemas written by hand, by an author or by a stranger (page: basic/index, "JSON Schema Usage").
+"""JSON Schemas written by hand, by an author or by the peer (page: basic/index, "JSON Schema Usage").
 
-A schema is checked once, and its validator cached: to check it each time costs fifty times the validation
-itself. What a stranger's schema may do is bounded:
+A schema is checked once, and its validator is stored: checking the schema each time would cost fifty times
+the validation itself. A schema from a peer is not trusted, so what it may cost is bounded:
 
     dialect      2020-12 unless `$schema` says otherwise; also 2019-09, draft-07, -06, -04, -03;
                  any other is refused by name
     references   only within the schema itself; nothing is ever fetched
-    patterns     of values and of names: searched for only if that cannot take long (runtime/typing/patterns)
+    patterns     of values and of names: a search that might take too long is not begun
+                 (runtime/typing/patterns)
     size         MAX_SCHEMA_BYTES of JSON, MAX_SCHEMA_LEVELS, MAX_SCHEMA_NODES, MAX_URI_CHARACTERS in an
                  `$id` or `$ref`
-    cost         MAX_REFERENCES followed in one validation, which is given up after MAX_VALIDATION_SECONDS of
-                 work, as is the check of the schema itself (runtime/typing/budget)
+    cost         MAX_REFERENCES followed in one validation, and MAX_VALIDATION_SECONDS of work, which also
+                 bounds the check of the schema itself (runtime/typing/budget)
 
-The `jsonschema` package is imported by the first schema, since it takes longer than all of ours. Its rules
-that search for patterns, compare each item with each, or collect the complaints of all alternatives are
-replaced by ours: they take quadratic time or more, in the midst of which no clock is looked at.
+The `jsonschema` package is imported when the first schema is used, since importing it takes longer than
+importing all of this package. Its rules that search for patterns, compare each item with each other, or
+collect the errors of all alternatives are replaced by ours: they take quadratic time or more, and cannot be
+stopped by the time limit while they run.
 
 Threads     a Validator may be used by many threads at once.
 """
@@ -47,12 +49,12 @@ MAX_REFERENCES = 20_000
 MAX_VALIDATION_SECONDS = 5.0
 
 MAX_ERRORS = 10
-"""Errors reported of one value."""
+"""Errors reported for one value."""
 
 MAX_CACHED_VALIDATORS = 512
 """Validators in the cache."""
 MAX_CACHED_SCHEMA_BYTES = 4 * MAX_SCHEMA_BYTES
-"""And bytes of their schemas, together."""
+"""Bytes of the schemas of all validators in the cache."""
 
 DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
@@ -67,14 +69,14 @@ DEFAULT_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class BadSchema(ValueError):
-    """A schema that cannot be used, and why."""
+    """A schema that cannot be used; the message says why."""
 
 
 class Validator:
-    """A checked schema."""
+    """A schema that has been checked, and validates values."""
 
     def __init__(self, schema: Any, is_trusted: bool = False) -> None:
-        """`is_trusted` says that the patterns are the author's own (runtime/typing/patterns)."""
+        """Raises BadSchema. `is_trusted`: the patterns are the author's own (runtime/typing/patterns)."""
         _check_size(schema)
         _check_parts(schema)
         checker_class, registry = _machinery(_dialect(schema), is_trusted)
@@ -91,14 +93,14 @@ class Validator:
             raise
         except RecursionError:
             raise Mismatch("validation was given up: schema and value are too deep") from None
-        except Exception as problem:  # a reference into nowhere; a pattern that `re` does not know
+        except Exception as problem:  # a reference to a missing part; a pattern that `re` cannot compile
             raise Mismatch(f"the schema cannot be applied: {problem!s:.200}") from None
         if errors:
             raise Mismatch.all(Mismatch(f"{e.message:.200}", tuple(e.absolute_path)) for e in errors)
 
 
 def validator(schema: Any) -> Validator:
-    """The validator of a stranger's schema, from the cache if it is there. Raises BadSchema."""
+    """The validator of a peer's schema, from the cache if possible. Raises BadSchema."""
     return _cache.get(_text_of(schema))
 
 
@@ -118,25 +120,25 @@ def _text_of(schema: Any) -> str:
 
 
 class _Cache:
-    """The validators used last, by the text of their schemas."""
+    """The validators that were used last, by the text of their schemas."""
 
     def __init__(self) -> None:
         self.forked()
         forks.register(self)
 
     def forked(self) -> None:
-        """Begin anew, also in a forked child: another thread may have been at work here."""
+        """Begin empty: at the start, and again in a forked child, where the lock may be held for ever."""
         self._lock = threading.Lock()
         self._validators: OrderedDict[str, Validator] = OrderedDict()  # guarded by _lock; oldest first
         self._size = 0  # guarded by _lock
 
     def get(self, text: str) -> Validator:
-        """The validator of a schema, made if it is not there. Raises BadSchema."""
+        """The validator of a schema; makes and stores it if it is not in the cache. Raises BadSchema."""
         with self._lock:
             if text in self._validators:
                 self._validators.move_to_end(text)
                 return self._validators[text]
-        made = Validator(json.loads(text))  # without the lock: it may take seconds
+        made = Validator(json.loads(text))  # without the lock, since it may take seconds
         with self._lock:
             self._size += len(text) if text not in self._validators else 0
             self._validators[text] = made
@@ -161,7 +163,7 @@ def _dialect(schema: Any) -> str:
 
 
 def _check_size(schema: Any) -> None:
-    """# spec: basic/index/schema-validation-bounds"""
+    """Check levels and number of objects and arrays.  # spec: basic/index/schema-validation-bounds"""
     if not isinstance(schema, dict | bool):
         raise BadSchema(f"a schema is an object, not {schema!r:.60}")
     level, depth, count = _inner_parts([[schema]]), 0, 0
@@ -175,13 +177,15 @@ def _check_size(schema: Any) -> None:
 
 
 def _inner_parts(nodes: list[Any]) -> list[Any]:
-    """The objects and arrays that stand directly in some objects and arrays."""
+    """The objects and arrays that are direct members of these objects and arrays."""
     children = (node.values() if isinstance(node, dict) else node for node in nodes)
     return [part for part in itertools.chain.from_iterable(children) if isinstance(part, dict | list)]
 
 
 def _check_parts(schema: Any) -> None:
-    """The references of a schema, and the patterns that not every dialect's own schema looks at."""
+    """Check the references of a schema, and the names of `patternProperties`: some dialects' own schemas do
+    not check that these are patterns.
+    """
     parts = list(_parts_with_base(schema))
     known = {"", *DIALECTS, *(base for _, base in parts)}
     for part, base in parts:
@@ -193,7 +197,7 @@ def _check_parts(schema: Any) -> None:
 
 
 def _check_reference(schema: Any, key: str, target: str, base: str, known: set[str]) -> None:
-    """Only what the schema holds itself may be referred to.
+    """Check that a reference leads to a part of the schema itself. Raises BadSchema.
 
     # spec: basic/index/ref-no-network-deref, basic/index/ref-opt-in-default-off
     """
@@ -214,13 +218,13 @@ def _check_patterns(patterns: Iterable[str]) -> None:
 
 _REFERENCES = {"$ref", "$dynamicRef", "$recursiveRef"}
 DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
-"""Keywords whose values are no schemas, whatever they look like."""
+"""Keywords whose values are data, even if they look like schemas."""
 _NAMING_KEYWORDS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Keywords whose members are schemas, whatever they are called."""
+"""Keywords whose members are schemas; their keys are names, even if they look like keywords."""
 
 
 def _parts_with_base(schema: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every schema within a schema, with the URI that its references start from."""
+    """Every object within a schema that may be a schema, with the base URI of its references."""
     stack: list[tuple[Any, str]] = [(schema, "")]
     while stack:
         node, base = stack.pop()
@@ -254,7 +258,10 @@ def _leads_somewhere(schema: Any, target: str) -> bool:
 
 
 def _resolved(base: str, target: str) -> str:
-    """A URI against its base. A short one at the end of a long base is long: there could be many."""
+    """A URI resolved against its base. Raises BadSchema.
+
+    The result is bounded, too: many short URIs could each be resolved against one long base.
+    """
     from urllib.parse import urldefrag, urljoin
 
     try:
@@ -267,9 +274,9 @@ def _resolved(base: str, target: str) -> str:
 
 
 def _check_by_dialect(checker_class: Any, registry: Any, schema: Any) -> None:
-    """Whether it is a schema, by the dialect's own.  # spec: basic/index/schema-valid"""
+    """Check a schema by the schema of its dialect. Raises BadSchema.  # spec: basic/index/schema-valid"""
     try:
-        # No limit of steps: the dialect's schema refers to itself for each part of this one.
+        # No limit of references: the dialect's schema refers to itself for each part of this schema.
         with budget().limited(math.inf, MAX_VALIDATION_SECONDS):
             checker = checker_class(checker_class.META_SCHEMA, registry=registry, format_checker=_formats())
             problem = next(checker.iter_errors(schema), None)
@@ -298,13 +305,13 @@ def _formats() -> Any:
 
 @functools.cache
 def _machinery(dialect: str, is_trusted: bool) -> tuple[Any, Any]:
-    """The validator class of a dialect, which spends a budget; a registry that has no way to fetch."""
+    """The validator class of a dialect, with our rules, and a registry that cannot fetch anything."""
     from jsonschema import validators
     from jsonschema_specifications import REGISTRY
 
     base: Any = getattr(validators, DIALECTS[dialect])
     rules = base.VALIDATORS | {name: rule for name, rule in _RULES.items() if name in base.VALIDATORS}
-    if dialect.endswith("draft-03/schema"):  # where a type may be a schema
+    if dialect.endswith("draft-03/schema"):  # there a type may be a schema
         rules["type"] = base.VALIDATORS["type"]
     extend: Any = validators.extend
     checker_class = extend(base, {n: _spending(rule, int(n in _REFERENCES)) for n, rule in rules.items()})
@@ -316,7 +323,7 @@ def _machinery(dialect: str, is_trusted: bool) -> tuple[Any, Any]:
 def _evolve(self: Any, **changes: Any) -> Any:
     """The same validator for a schema within the schema.
 
-    The package's own method would go over to a class without our rules at a `$schema` in there.
+    The package's own method would change to a class without our rules where an inner schema has `$schema`.
     """
     schema = changes.get("schema", self.schema)
     named = schema.get("$schema") if isinstance(schema, dict) else None
@@ -331,7 +338,7 @@ def _evolve(self: Any, **changes: Any) -> Any:
 
 
 def _spending(rule: Callable[..., Any], steps: int) -> Callable[..., Any]:
-    """A keyword's rule, which spends some of the budget first."""
+    """A keyword's rule that spends `steps` of the budget first, which also checks the time limit."""
 
     def spending(checker: Any, target: Any, value: Any, schema: Any) -> Any:
         budget().spend(steps)
@@ -344,7 +351,7 @@ def _spending(rule: Callable[..., Any], steps: int) -> Callable[..., Any]:
 
 
 def _is_found(checker: Any, pattern: str, text: str) -> bool:
-    """The one door to the patterns of a schema."""
+    """Search a text for a pattern of the schema. Every pattern is searched for here. Raises Exhausted."""
     budget().spend()
     try:
         return search(pattern, text, is_trusted=checker.is_trusted)
@@ -369,14 +376,14 @@ def _error(message: str) -> Any:
 
 
 def _type(checker: Any, types: Any, value: Any, schema: Any) -> Any:
-    """Without the whole value in the complaint, which is often of one alternative among many."""
+    """Our error does not contain the whole value: it is often about one alternative among many."""
     wanted = [types] if isinstance(types, str) else types
     if not any(checker.is_type(value, name) for name in wanted):
         yield _error(f"{summary(value)} is not of type {', '.join(map(repr, wanted))}")
 
 
 def _unique_items(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
-    """In linear time: comparing each with each takes minutes for the items of one large message."""
+    """In linear time: to compare each item with each other would take minutes in one large message."""
     if wanted and checker.is_type(value, "array") and len(set(map(equality_key, value))) != len(value):
         yield _error("holds an item twice")
 
@@ -406,7 +413,7 @@ def _additional_properties(checker: Any, wanted: Any, value: Any, schema: Any) -
 
 
 def _any_of(checker: Any, choices: Any, value: Any, schema: Any) -> Any:
-    """Without the complaints of all: there may be thousands, each with the value in it."""
+    """Without the errors of all alternatives: there may be thousands, each with the value in it."""
     if not any(_fits(checker, value, choice) for choice in choices):
         yield _error(f"{summary(value)} is not valid under any of the given schemas")
 
@@ -443,7 +450,10 @@ def _without(schema: Any, keyword: str) -> Any:
 
 
 def _evaluated(checker: Any, value: Any, schema: Any, seen_by: Callable[..., set[Any]]) -> set[Any]:
-    """The names, or the places, of a value that a schema looks at, itself or by one that it applies."""
+    """The names, or indexes, in a value that a schema evaluates: itself, or by a schema that it applies.
+
+    `unevaluatedProperties` and `unevaluatedItems` are about the others.
+    """
     budget().spend()
     if not isinstance(schema, dict):
         return set()
@@ -472,7 +482,7 @@ def _evaluated_places(checker: Any, value: Any, schema: Any) -> set[Any]:
 
 
 def _schemas_in_force(checker: Any, value: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
-    """The schemas that a schema applies to the same value, and that it fits."""
+    """The schemas that a schema applies to the same value, if they are valid for it (references: always)."""
     from referencing.jsonschema import lookup_recursive_ref
 
     for keyword in sorted(_REFERENCES & schema.keys()):
@@ -484,7 +494,7 @@ def _schemas_in_force(checker: Any, value: Any, schema: Any) -> Iterator[tuple[A
 
 
 def _in_place(checker: Any, value: Any, schema: Any) -> Iterator[Any]:
-    """The schemas within a schema that apply to the same value, whether or not it fits them."""
+    """The schemas within a schema that apply to the same value, whether or not it is valid for them."""
     for keyword in ("allOf", "anyOf", "oneOf"):
         yield from schema.get(keyword, ())
     yield from (part for name, part in schema.get("dependentSchemas", {}).items() if name in value)
@@ -504,4 +514,4 @@ _RULES: dict[str, Callable[..., Any]] = {
     "unevaluatedProperties": _unevaluated_properties,
     "uniqueItems": _unique_items,
 }
-"""In place of those of the `jsonschema` package."""
+"""Our rules, in place of those of the `jsonschema` package."""

@@ -1,12 +1,12 @@
 """Messages (page: basic/index, "Messages"; basic/index/messages in 2024-11-05).
 
 Both sides speak JSON-RPC 2.0. A *request* has an id and wants exactly one *response*: a result or
-an error with the same id. A *notification* has no id and wants nothing. This module turns bytes
+an error with the same id. A *notification* has no id and gets no response. This module turns bytes
 into a message and back.
 
     decode     one line of bytes -> one JSON value (runtime/json_text), or a ParseError that says why not
     classify   JSON value -> "request", "notification" or "response", or an InvalidRequest
-    begins     the beginning of a line that is not read -> what it was, as far as it says
+    begins     the first bytes of a line that is too long to read -> its kind and id
     encode     message -> one line of UTF-8
 
 Revisions   2024-11-05  requests, notifications, responses; ids are strings or integers
@@ -17,7 +17,8 @@ Revisions   2024-11-05  requests, notifications, responses; ids are strings or i
 
 Threads     plain functions: `decode` runs on a transport's reader, `encode` on any thread.
 Not here    JSON itself (runtime/json_text), errors (basic/index/error_responses), `_meta`
-            (basic/index/general_fields), who may say what when (basic/lifecycle, basic/versioning).
+            (basic/index/general_fields), who may send which message when (basic/lifecycle,
+            basic/versioning).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ RequestId: TypeAlias = str | int  # spec: basic/index/request-id-string-or-integ
 
 
 class AnyParams(TypedDict, total=False):
-    """The params of a request whose method is not named."""
+    """The params in the schema's generic Request, which has no particular method."""
 
     _meta: Annotated[RequestMeta, until("2025-06-18")]
 
@@ -141,7 +142,7 @@ DEFINITIONS: dict[str, Any] = {
 
 
 def decode(line: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
-    """One JSON value from one line, strictly. Raises ParseError, which says what is wrong with it."""
+    """The JSON value in a line, read strictly. Raises ParseError, which says what is wrong with the line."""
     try:
         return from_json(line, max_parts)  # spec: basic/transports/index/utf8
     except NotJson as problem:
@@ -149,16 +150,16 @@ def decode(line: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
 
 
 ID_TYPES = frozenset({str, int})
-"""Never null, float or bool.  # spec: basic/index/request-id-not-null"""
+"""The types of an id: never null, float or bool.  # spec: basic/index/request-id-not-null"""
 
 
 def is_id(value: Any) -> TypeGuard[RequestId]:
-    """Whether a request may have this id."""
+    """Whether this value can be the id of a request."""
     return type(value) in ID_TYPES
 
 
 def classify(message: Any) -> Literal["request", "notification", "response"]:
-    """What kind of message this is. Raises InvalidRequest for anything else."""
+    """The kind of a message. Raises InvalidRequest for a JSON value that is not a valid message."""
     if type(message) is not dict:
         raise InvalidRequest(f"a message is a JSON object, not {_kind(message)}")
     if message.get("jsonrpc") != "2.0":  # spec: schema/jsonrpc-version, basic/index/json-rpc-2
@@ -180,12 +181,12 @@ def classify(message: Any) -> Literal["request", "notification", "response"]:
 
 
 def lacks_method(message: Any) -> bool:
-    """Whether an object has an id and no method: a response, or what was to be one, or half a request."""
+    """Whether an object has an id but no method: a response, valid or not, or a request that lacks it."""
     return type(message) is dict and "method" not in message and "id" in message
 
 
 def is_broken_response(message: Any) -> bool:
-    """Whether what is no message was to be a response: nothing that is wrong with it is answered."""
+    """Whether an invalid message was meant as a response. Then no error is sent: responses get no answer."""
     return lacks_method(message) and ("result" in message or "error" in message)
 
 
@@ -201,9 +202,9 @@ _BEGINNING = re.compile(
 
 
 def begins(line: bytes) -> tuple[Literal["request", "response"], RequestId | None]:
-    """What a line is that is not read, by its beginning: most messages begin with their id.
+    """Kind and id of a line that was too long to read, from its first bytes: most messages begin with them.
 
-    One that does not say is taken for a request whose id could not be read.
+    If the first bytes do not tell, it is taken for a request whose id could not be read (None).
     """
     known = _BEGINNING.match(line)
     if known is None:
@@ -212,7 +213,7 @@ def begins(line: bytes) -> tuple[Literal["request", "response"], RequestId | Non
 
 
 def readable_id(message: Any) -> RequestId | None:
-    """The id under which a malformed request is answered; None if it has no proper one.
+    """The id under which a malformed request is answered; None if it has no valid id.
 
     # spec: basic/index/error-response-id-unless-unreadable
     """
@@ -224,7 +225,7 @@ def readable_id(message: Any) -> RequestId | None:
 
 
 def new_ids() -> Iterator[int]:
-    """The ids of the requests of one connection: none comes twice, whether or not it was answered.
+    """The ids for the requests of one connection. An id is never used twice, even after it was answered.
 
     # spec: basic/index/request-id-unique-in-session, basic/index/request-id-unique-in-flight
     """
@@ -238,7 +239,8 @@ def encode(message: Any) -> bytes:
     # spec: basic/transports/stdio/no-embedded-newlines, basic/transports/stdio/one-message-per-line
     # spec: basic/transports/index/utf8
 
-    Raises ValueError or TypeError for what JSON cannot carry, RecursionError for what has no end.
+    Raises ValueError or TypeError for values that JSON does not have, RecursionError for a value that
+    contains itself.
     """
     try:
         return (to_json(message) + "\n").encode("utf-8")
@@ -260,7 +262,7 @@ def encode_result(request_id: RequestId, result: Json | Encoded) -> bytes:
 
 
 NO_JSON_FORM = "an error that has no JSON form"
-"""The message of an error that cannot be sent as it is."""
+"""The message that is sent instead of an error whose own message or data cannot be encoded."""
 
 
 def encode_error(request_id: RequestId, problem: ProtocolError) -> bytes:
@@ -274,7 +276,7 @@ def encode_error(request_id: RequestId, problem: ProtocolError) -> bytes:
 
 
 def encode_unaddressed_error(problem: ProtocolError, *, has_null: bool) -> bytes:
-    """The error response to a request whose id could not be read: the id is null, or left out.
+    """The error response to a request whose id could not be read. Its own id is null, or left out.
 
     # spec: basic/index/error-response-id-unless-unreadable
     """
@@ -283,7 +285,7 @@ def encode_unaddressed_error(problem: ProtocolError, *, has_null: bool) -> bytes
 
 
 def encode_notification(method: str, params: Json | None) -> bytes:
-    """A notification.  # spec: basic/index/notification-no-id"""
+    """A notification, as a line.  # spec: basic/index/notification-no-id"""
     message: Json = {"jsonrpc": "2.0", "method": method}
     return encode(message if params is None else {**message, "params": params})
 
@@ -292,7 +294,7 @@ def encode_notification(method: str, params: Json | None) -> bytes:
 
 
 def add_modern_fields(result: Json, context: RequestContext) -> Json:
-    """Add the fields of a modern result that handlers leave out: resultType, and the server's identity."""
+    """Add the fields of a modern result that handlers need not set: resultType, and the server's identity."""
     # spec: basic/index/result-type-present, basic/index/result-type-complete
     full = {"resultType": "complete", **result}
     identity = context.handling.identity
@@ -308,7 +310,7 @@ RESULT_TYPES = frozenset({"complete", INPUT_REQUIRED})
 def result_type(result: Json, also: Iterable[str] = ()) -> str:
     """The resultType of a result. Raises ValueError for an unknown one.
 
-    `also` are the values of the extensions that this client declares.
+    `also` are the values that extensions add, if this client declares them.
     # spec: basic/index/result-type-supported-set, basic/index/result-type-absent-complete
     # spec: basic/index/result-type-extension-values
     """

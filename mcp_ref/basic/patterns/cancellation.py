@@ -4,19 +4,19 @@ The sender of a request may say that it no longer wants the answer:
 
     notifications/cancelled {requestId, reason?}
 
-The receiver stops the work if it can and sends nothing more about that request. The notification races with
-the answer: both sides take either order. A cancellation of an unknown or finished request is ignored.
+The receiver stops the work if it can, and sends nothing more about that request. The notification races with
+the answer: both sides accept either order. A cancellation of an unknown or finished request is ignored.
 
 Revisions   2024-11-05  either side cancels its own requests, but never `initialize`
             2025-11-25  a task is cancelled with tasks/cancel instead
             2026-07-28  clients only, and on stdio only; a server sends it only to end a
                         subscriptions/listen stream (basic/patterns/subscriptions)
 
-A request is also cancelled when its deadline passes, when its caller is interrupted, and when the peer
-cancels the request on whose behalf it was made.
+We cancel a request when its caller wants that, when its deadline passes, when its caller is interrupted, and
+when the peer cancels the request on whose behalf it was made.
 
-Threads     `on_cancelled` runs on the reader; `send` on the thread that gives up, which is the reader where
-            a request of the peer's is cancelled.
+Threads     `on_cancelled` runs on the reader. `send` runs on the thread that cancels: that is the reader if
+            the peer has cancelled the request on whose behalf ours was made.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ NOTIFICATIONS = (
 
 
 def deadline_of(connection: Requester, timeout: float | None) -> Deadline:
-    """When to give up a request: after so many seconds, which progress restarts, but not for ever.
+    """The deadline of a request: `timeout` seconds, or the connection's default. Progress restarts it, up to
+    `max_timeout` in all.
 
     # spec: basic/patterns/cancellation/timeout-all-requests, basic/patterns/cancellation/timeout-hard-cap
     # spec: basic/patterns/cancellation/timeout-configurable
@@ -73,7 +74,7 @@ def deadline_of(connection: Requester, timeout: float | None) -> Deadline:
 def send(connection: Requester, call: Call, reason: str) -> None:
     """Send notifications/cancelled for a request of ours.
 
-    The caller has taken it out of `waiting`, so it was ours and still running.
+    The caller has popped it from `waiting`, so this side had sent it, and it was still running.
     # spec: basic/patterns/cancellation/client-issued-only
     # spec: basic/patterns/cancellation/client-sends-cancelled
 
@@ -94,14 +95,17 @@ def send(connection: Requester, call: Call, reason: str) -> None:
             params = related_as(call.method, call.params or {}, params)
         connection.notify("notifications/cancelled", params, wait=0.2, outbox=call.outbox)
     except ConnectionClosed:
-        pass  # the peer cannot be told any more, and does no more work for us
+        pass  # the connection is closed, or there was no room in the outbox: the peer cannot be told
 
 
 # --------------------------------------------------------------------------- receiver
 
 
 def on_cancelled(connection: Connection, params: Json) -> None:
-    """Cancel a request that the peer sent, if it still runs."""
+    """Cancel a request that the peer sent, if it still runs.
+
+    Or end a subscription of ours: there the server cancels a request that the client sent.
+    """
     request_id, reason = params.get("requestId"), params.get("reason")
     if not is_id(request_id):  # spec: basic/patterns/cancellation/ignore-malformed
         _log.info("ignored a cancellation without a proper requestId")
@@ -109,8 +113,8 @@ def on_cancelled(connection: Connection, params: Json) -> None:
     reason = reason if isinstance(reason, str) else None
     call = connection.waiting.get(request_id)
     if call is not None and call.method == "subscriptions/listen" and type(request_id) is int:
-        connection.finish(call, {})  # the server ends it; its response may still follow
-    # Only a request that the peer sent: an id of ours may be the same number.
+        connection.finish(call, {})  # the server ends the subscription; its response may still follow
+    # Else only a request that the peer sent: a request of ours may have the same id.
     # spec: basic/patterns/cancellation/same-direction-only
     elif connection.responder.cancel_by_id(request_id, reason):
         # spec: basic/patterns/cancellation/log-reason, basic/patterns/cancellation/stop-processing

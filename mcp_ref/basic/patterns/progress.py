@@ -11,9 +11,9 @@ Revisions   2024-11-05  either direction
             2025-03-26  + message
             2026-07-28  from server to client only
 
-Threads     `report` runs on the thread that works; `on_progress` on the reader, which leaves the report
-            with the call. The thread that waits for the answer then runs the callback (for a future, where
-            no thread waits: the client's thread for events).
+Threads     `report` runs on the thread of the handler. `on_progress` runs on the reader, and appends the
+            report to the call; the thread that waits for the answer then runs the callback. (No thread waits
+            for a future: there the client's thread for events runs it.)
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ __all__ = ["OnProgress", "Report", "on_progress", "report", "with_token"]
 _log = logger("mcp_ref.progress")
 
 MAX_WAITING_REPORTS = 1000
-"""Reports that wait for a slow callback; older ones give way, since the newest says it all."""
+"""Reports of one call that wait for a slow callback. The oldest are dropped: the newest says enough."""
 
 MAX_WAITING_CHARACTERS = 1_000_000
-"""Length of the messages that wait for a slow callback, each taken to be as long as the newest."""
+"""Characters in the messages of these reports, each message taken to be as long as the newest."""
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -81,7 +81,9 @@ OnProgress: TypeAlias = Callable[[float, float | None, str | None], Any]
 
 
 def report(context: RequestContext, progress: float, total: float | None, message: str | None) -> None:
-    """Send notifications/progress, if the peer gave a token and the progress has grown since the last one.
+    """Send notifications/progress, if the peer gave a token and the progress has grown since the last report.
+
+    Raises ValueError for values that are not finite numbers.
 
     # spec: basic/patterns/progress/send-optional, basic/patterns/progress/active-token-only
     # spec: basic/patterns/progress/may-send-none
@@ -101,7 +103,7 @@ def report(context: RequestContext, progress: float, total: float | None, messag
         last = reports.progress_sent
         if last is None or progress > last:  # spec: basic/patterns/progress/value-increases
             reports.progress_sent = progress
-            # Nothing is said of a request that is over.
+            # `say` sends nothing for a request that is over.
             # spec: basic/patterns/progress/stop-after-completion, basic/patterns/progress/in-progress-only
             context.say("notifications/progress", params)  # spec: basic/patterns/progress/rate-limit
 
@@ -112,25 +114,25 @@ def _check_numbers(progress: float, total: float | None) -> None:
 
 
 def progress_text(progress: float, total: float | None, message: str | None) -> str:
-    """A report in words. Raises ValueError for what is no number."""
+    """A report in words. Raises ValueError for values that are not finite numbers."""
     _check_numbers(progress, total)
     said = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
     return said if message is None else f"{message} ({said})"
 
 
 MAX_SMALL_INTEGER = 1 << 53
-"""Beyond it an integer may not be what a peer's number can hold."""
+"""Integers up to this are exact as floats. `_is_number` accepts smaller ones at once, and converts others."""
 
 
 def _is_number(value: Any) -> bool:
     """Whether a value is a finite JSON number."""
-    if type(value) is int and -MAX_SMALL_INTEGER < value < MAX_SMALL_INTEGER:  # as nearly all are
+    if type(value) is int and -MAX_SMALL_INTEGER < value < MAX_SMALL_INTEGER:  # the usual case
         return True
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
         return math.isfinite(value)
-    except OverflowError:  # an integer beyond what a float can hold
+    except OverflowError:  # an integer too large for a float
         return False
 
 
@@ -138,7 +140,7 @@ def _is_number(value: Any) -> bool:
 
 
 def with_token(params: Json | None, call: Call) -> Json:
-    """Params with a progress token, for a call whose progress is wanted: its id serves as the token.
+    """Params with a progress token, which is the id of the call. From now on the call takes reports.
 
     # spec: basic/patterns/progress/token-unique, basic/patterns/progress/token-in-request-meta
     """
@@ -148,7 +150,7 @@ def with_token(params: Json | None, call: Call) -> Json:
 
 
 def on_progress(connection: Connection, params: Json) -> None:
-    """Leave a report that arrived with the call it belongs to, and restart that call's time-out."""
+    """Append a report that arrived to the call that its token names, and restart the call's time-out."""
     token, progress = params.get("progressToken"), params.get("progress")
     # spec: basic/patterns/progress/track-tokens
     reporter = connection.session.reporters.get(token) if type(token) is str else None
@@ -156,7 +158,7 @@ def on_progress(connection: Connection, params: Json) -> None:
         reporter(_report_of(params))
         return
     call = connection.waiting.get(token) if type(token) is int else None
-    # A modern server sends no requests, and so waits for no report of a client.
+    # A modern server sends no requests, so no report of a client finds a call here.
     # spec: basic/patterns/progress/server-to-client-only
     if call is None or call.reports is None:
         _log.info("ignored progress for %r: no running request wants it", token)
@@ -172,7 +174,7 @@ def on_progress(connection: Connection, params: Json) -> None:
 
 
 def _report_of(params: Json) -> Report:
-    """The report in these params. Optional members of a wrong type are left out."""
+    """The report in these params. Optional members of a wrong type count as None."""
     total, message = params.get("total"), params.get("message")
     return Report(
         params["progress"],
@@ -182,8 +184,8 @@ def _report_of(params: Json) -> Report:
 
 
 def _append(reports: deque[Report], report: Report) -> None:
-    """Store a report for the caller; the oldest give way while their messages may be too long."""
-    with contextlib.suppress(IndexError):  # the caller may take the last one meanwhile
+    """Append a report for the caller; the oldest are dropped while all messages together may be too long."""
+    with contextlib.suppress(IndexError):  # the caller may take the last one at the same time
         while len(reports) * len(report.message or "") > MAX_WAITING_CHARACTERS:
             reports.popleft()
     reports.append(report)

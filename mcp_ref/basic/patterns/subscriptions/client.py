@@ -4,15 +4,16 @@
         for change in changes:            # blocks; ends when closed from any thread
             print(change.kind, change.uri)
 
-    modern   a subscriptions/listen request, open until the user closes it
+    modern   a subscriptions/listen request, open until the `Changes` are closed
     legacy   resources/subscribe for each URI; changes of lists come without a request
 
 Revisions   all.
-Errors      what the server will not report is in `refused`, and no error; a lost connection is one if no
-            new one takes its place.
-Threads     the reader runs `Subscriptions.on_notification` and leaves changes with each `Changes`, whose
-            user takes them on another thread. `close` may be called by any thread. Legacy: the lock
-            `subscribing` keeps subscribing and unsubscribing from overlapping.
+Errors      a lost connection, if there is no new one to replace it. Changes that the server will not report
+            are no error: `refused` names them.
+Threads     the reader runs `Subscriptions.on_notification`, and adds each change to the `Changes` that want
+            it; their user takes it on another thread. `close` may be called by any thread. Legacy: the lock
+            `subscribing` is held during all requests to subscribe and to unsubscribe: else one subscription
+            could unsubscribe from a URI just after another one has subscribed to it.
 """
 
 from __future__ import annotations
@@ -54,57 +55,58 @@ __all__ = ["Changes", "Subscriptions"]
 _log = logger("mcp_ref.subscriptions")
 
 MAX_REQUESTS_AT_ONCE = 32
-"""Requests to subscribe, or to unsubscribe, that are under way at once."""
+"""Requests to subscribe, or to unsubscribe, that are sent at once."""
 
 MAX_PENDING = 10_000
-"""Changes of sub-resources that wait to be taken. URIs asked for by name are bounded by the request."""
+"""Pending changes beyond which a further change of a sub-resource is dropped. Changes of URIs that were asked
+for by name always have room: the request bounds them."""
 
 MAX_PENDING_CHARACTERS = 4_000_000
-"""Length of the URIs of these changes."""
+"""The same, for the characters in the URIs of all pending changes."""
 
 MAX_WAIT_SECONDS = 3600.0
-"""The longest single wait on a condition; a longer one is made of several."""
+"""The longest single wait on a condition; a longer wait is made of several."""
 
 STEADY_SECONDS = 5.0
 """How long a subscription must last for its loss to count as the first in a row."""
 
 MAX_LOSSES = 7
-"""Losses of the connection in a row before listening fails, after about half a minute of pauses."""
+"""Losses of the subscription in a row before listening fails, after about half a minute of pauses."""
 
 
 class Listens(KnowsServer, Protocol):
-    """A client, as this page sees it."""
+    """What this page needs of the client."""
 
     @property
     def subscriptions(self) -> Subscriptions:
-        """Its open subscriptions."""
+        """The client's open subscriptions."""
 
     @property
     def connection(self) -> Connection:
-        """The connection as it is now, whether or not it still works."""
+        """The current connection, whether or not it still works."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the client was closed."""
 
     def alive(self) -> Connection:
-        """The connection to ask on: a new one, where a modern server crashed."""
+        """The connection for the next request: a new one, to a new process, if a modern server crashed."""
 
     def with_meta(self, params: Json) -> Json | None:
-        """Params with what the revision wants in their `_meta`."""
+        """Params with the `_meta` that the revision demands."""
 
     def submit(self, method: str, params: Json | None = None) -> Future[Any]:
-        """Send a request, and go on."""
+        """Send a request without waiting for its result."""
 
 
 class Pending:
-    """Changes that wait to be taken, each of them once. For one thread at a time."""
+    """Changes that wait to be taken, in order; each of them only once. For one thread at a time."""
 
     def __init__(self, watched: Iterable[str]) -> None:
         self._watched = frozenset(watched)
         self._changes: dict[AnyChange, None] = {}
         self._size = 0  # characters of their URIs
-        self._overflowed = False  # and that was logged
+        self._overflowed = False  # a change was dropped, and that was logged
 
     def __len__(self) -> int:
         return len(self._changes)
@@ -127,7 +129,7 @@ class Pending:
         self._size += size
 
     def take(self) -> AnyChange:
-        """The oldest change."""
+        """Remove the oldest change, and return it."""
         change = next(iter(self._changes))
         del self._changes[change]
         self._size -= len(change.uri or "")
@@ -141,17 +143,17 @@ class Pending:
 
 
 class Changes:
-    """The changes on the server, one after another. Iterate over it, from one thread at a time.
+    """A subscription, as an iterator over the changes on the server. For one thread at a time.
 
     The iteration ends when this is closed, or when the server has ended the subscription and all changes
     before that have been taken. When the connection is lost it listens again on a new one, and everything
-    counts as changed, since changes may have been missed; it raises only where there is no new one.
+    counts as changed, since changes may have been missed; it raises only if there is no new connection.
     """
 
     def __init__(
         self, client: Listens, kinds: Iterable[str], uris: Iterable[str], task_ids: Iterable[str] = ()
     ) -> None:
-        """`task_ids` are of mcp_ref/extensions/tasks."""
+        """`task_ids` name tasks of mcp_ref/extensions/tasks. Raises ValueError if nothing is named."""
         self.client = client
         self.kinds, self.uris = frozenset(kinds), tuple(dict.fromkeys(uris))
         self.task_ids = tuple(dict.fromkeys(task_ids))
@@ -161,18 +163,19 @@ class Changes:
         self._news = threading.Condition()
         # All below guarded by _news.
         self._pending = Pending(self.uris)
-        self._agreed: set[str] | None = None  # None: no answer yet
-        self._problem: McpError | None = None
+        self._agreed: set[str] | None = None  # kinds and URIs; None: not acknowledged yet
+        self._problem: McpError | None = None  # why the subscription was lost, until it is open again
         self._over = False
         self._losses = 0  # in a row
         self._opened = 0.0
-        self._next_try = 0.0  # when to listen anew
+        self._next_try = 0.0  # when to listen again
         self.opened: list[tuple[Connection, Call]] = []
-        """The open request in the modern era, and its connection; empty without one."""
+        """Modern: the open request, and its connection; else empty. A list, which `_dropped` can hold without
+        holding this object."""
         self.task_states: dict[str, Json] = {}
-        """What the server said last of each task, until it is taken."""
+        """The last notification about each task, until `mcp_ref/api/tasks` takes it."""
         self.connection: Connection = client.connection
-        """The connection that it listens on."""
+        """The connection that this subscription was opened on."""
         forks.register(self)
         weakref.finalize(self, _dropped, self.opened, forks.count).atexit = False
 
@@ -187,14 +190,14 @@ class Changes:
 
     @property
     def call(self) -> Call | None:
-        """The open request, in the modern era."""
+        """Modern: the open request."""
         return self.opened[0][1] if self.opened else None
 
     # -- for its user ------------------------------------------------------------------------
 
     @property
     def refused(self) -> set[str]:
-        """Kinds and URIs whose changes the server does not report, though it was asked to.
+        """The kinds, URIs and task ids whose changes the server does not report, though it was asked to.
 
         # spec: basic/patterns/subscriptions/client-checks-ack
         """
@@ -203,11 +206,14 @@ class Changes:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was closed, or the server has ended it."""
+        """Whether this was closed, or the server has ended the subscription."""
         return self._over
 
     def next(self, timeout: float | None = None) -> AnyChange | None:
-        """The next change; None after the time-out, or once the subscription has ended."""
+        """The next change; None after `timeout` seconds, or once the subscription has ended.
+
+        Raises the error of a lost connection that cannot be replaced.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             with self._news:
@@ -220,7 +226,7 @@ class Changes:
             self._resume()
 
     def _wait_for_news(self, end: float | None) -> bool:
-        """Wait for a change, the end or a loss; False if none comes in time. With _news held."""
+        """Wait for a change, the end or a loss; False if nothing comes before `end`. With _news held."""
         while not (self._pending or self._over or self._problem):
             left = MAX_WAIT_SECONDS if end is None else end - time.monotonic()
             if left <= 0:
@@ -238,7 +244,7 @@ class Changes:
         return change
 
     def close(self) -> None:
-        """End listening, and the wait of a thread in `next`. Any thread, any number of times."""
+        """End the subscription; a thread that waits in `next` returns. Any thread, any number of times."""
         with self._news:
             self._pending.clear()
             if self._over:
@@ -257,7 +263,11 @@ class Changes:
     # -- for the client ------------------------------------------------------------------------
 
     def open(self, timeout: float | None = None) -> Changes:
-        """Begin to listen; returns when the server has acknowledged it, which it may take `timeout` for."""
+        """Begin to listen. Returns when the server has acknowledged it, at the latest after `timeout`
+        seconds.
+
+        Raises RequestTimeout, ConnectionClosed, or the error with which the server refused.
+        """
         self._opened = time.monotonic()
         self.connection = self.client.alive()
         if self.connection.failure is not None:
@@ -271,15 +281,15 @@ class Changes:
         except BaseException:
             self.client.subscriptions.discard(self)
             raise
-        if self._over:  # closed by another thread, which may have been too early to stop anything
+        if self._over:  # another thread closed this meanwhile, perhaps before there was anything to stop
             self.client.subscriptions.discard(self)
             stop(self)
-        elif self.refused.difference(self.task_ids):  # a task is looked at anyhow (mcp_ref/api/tasks)
+        elif self.refused.difference(self.task_ids):  # tasks are polled anyway (mcp_ref/api/tasks)
             _log.warning("the server does not report changes of %s", ", ".join(sorted(self.refused)))
         return self
 
     def _resume(self) -> None:
-        """Listen on a new connection after the loss of one; raise the error where there is no new one.
+        """Listen again after a loss. Raises the error of the loss if there is no connection to listen on.
 
         # spec: basic/patterns/subscriptions/stdio-relisten
         # spec: basic/patterns/subscriptions/reconnect-on-abrupt-close
@@ -310,7 +320,7 @@ class Changes:
                 self.push(change)
 
     def all_changes(self) -> list[AnyChange]:
-        """A change of each kind and URI: for a new connection, since changes may have been missed."""
+        """One change for each kind, URI and task: after a loss, since changes may have been missed."""
         return [
             *map(Change, sorted(self.kinds)),
             *(Change("resource", uri) for uri in self.uris),
@@ -318,9 +328,11 @@ class Changes:
         ]
 
     def _may_try(self, end: float | None) -> bool:
-        """Wait until it is time to listen anew; False if that is after `end`. With _news held.
+        """Wait until it is time to listen again; False if `end`, or the end of this, comes first. With _news
+        held.
 
-        At once the first time, then after longer and longer pauses: a server needs a while to start again.
+        No pause after the first loss, then longer and longer ones (`_lost`): a server needs a while to
+        restart.
         """
         if not self._problem:
             return True
@@ -339,13 +351,16 @@ class Changes:
                 self._news.notify_all()
 
     def agree(self, agreed: Iterable[str]) -> None:
-        """Store the kinds and URIs whose changes the server will report."""
+        """Store the kinds, URIs and task ids whose changes the server will report."""
         with self._news:
             self._agreed = set(agreed)
             self._news.notify_all()
 
     def end(self, problem: McpError | None) -> None:
-        """The server ended it; or (problem) it was lost: then the next wait of its user listens again."""
+        """Take note that the server ended the subscription, or that it was lost, by this problem.
+
+        After a loss, the thread in `next` listens again.
+        """
         with self._news:
             if problem is None or self.client.is_closed:
                 self._over = True
@@ -357,16 +372,17 @@ class Changes:
             self._news.notify_all()
 
     def _lost(self, problem: McpError) -> None:
-        """Store the loss of the subscription, and when to listen anew. With _news held."""
+        """Store the loss of the subscription, and when to listen again. With _news held."""
         if self._problem is None:
             self._problem, now = problem, time.monotonic()
             self._losses = 1 if now - self._opened > STEADY_SECONDS else self._losses + 1
-            # A process that exited is started again, and not often (api/pipe_transport): no pause is needed.
+            # No pause if the connection itself is over: a process that exited is started again at once, and
+            # api/pipe_transport limits how often.
             at_once = self._losses == 1 or self.connection.failure is not None
             self._next_try = now if at_once else now + 0.25 * 2**self._losses
 
     def wait_for_agreement(self, deadline: Deadline) -> bool:
-        """Wait for the acknowledgment; False if it is late. Raises an error that came instead of it."""
+        """Wait for the acknowledgment; False if it is late. Raises the error that came instead."""
         with self._news:
             while self._agreed is None and not self._over and self._problem is None:
                 left = deadline.left()
@@ -378,7 +394,7 @@ class Changes:
             return True
 
     def wants(self, change: AnyChange) -> bool:
-        """Whether this change is listened to, or that of a resource that it is a part of."""
+        """Whether this subscription names a change, by its kind, task or URI, or by a URI that contains it."""
         if change.task_id is not None:
             return change.task_id in self.task_ids
         if change.uri is None:
@@ -390,7 +406,8 @@ class Subscriptions:
     """The open subscriptions of one client."""
 
     def __init__(self) -> None:
-        # Weakly: one that its user has dropped is to be closed, and not to keep its client.
+        # By id(). Weak references: `Changes` that the user has dropped must be freed, so that `_dropped`
+        # runs.
         self._open: dict[int, weakref.ref[Changes]] = {}
         self.subscribing = threading.Lock()
         """Legacy: held while the client subscribes or unsubscribes."""
@@ -403,21 +420,21 @@ class Subscriptions:
         return len(self._open)
 
     def add(self, changes: Changes) -> None:
-        """Add one that is open."""
+        """Add a subscription that is being opened."""
         name = id(changes)
         self._open[name] = weakref.ref(changes, lambda ref: self._forget(name, ref))
 
     def discard(self, changes: Changes) -> None:
-        """Take one out that is closed; twice does no harm."""
+        """Remove a subscription; twice does no harm."""
         self._open.pop(id(changes), None)
 
     def _forget(self, name: int, ref: weakref.ref[Changes]) -> None:
-        """One was dropped. Another one may have its name by now."""
+        """Remove a subscription that was dropped. A new one may have the same id() already, and stays."""
         if self._open.get(name) is ref:
             del self._open[name]
 
     def end(self, problem: McpError | None) -> None:
-        """End those of a connection that was lost. Those of the modern era have a request, which says so."""
+        """End the legacy subscriptions: their connection was lost. In the modern era their requests fail."""
         for changes in self:
             if changes.call is None:
                 changes.end(problem)
@@ -425,7 +442,7 @@ class Subscriptions:
     def on_notification(self, connection: Connection, at: Revision, method: str, params: Json) -> None:
         """Give an acknowledgment or a change to the subscriptions that it is for. Runs on the reader.
 
-        In the modern era the subscriptionId of the notification names the one subscription.
+        In the modern era that is one subscription: the subscriptionId in the notification names it.
         # spec: basic/patterns/subscriptions/stdio-correlate, basic/patterns/subscriptions/multiple-concurrent
         """
         if method == ACKNOWLEDGED:
@@ -442,24 +459,24 @@ class Subscriptions:
                 changes.push(change)
 
     def _named_in(self, params: Json, connection: Connection) -> list[Changes]:
-        """The subscription whose request this notification names, if it is open."""
+        """The subscription whose request this notification names, as a list; empty if it is not open."""
         meta = params.get("_meta")
         name = meta.get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
         call = connection.waiting.get(name) if type(name) is int else None
         return [] if call is None else [changes for changes in self if changes.call is call]
 
     def renew(self) -> None:
-        """Subscribe again, in a new session."""
+        """Legacy: subscribe again, in a new session."""
         for changes in self:
             # Step 1: the new session has no subscriptions yet.
             _subscribe(changes)
-            # Step 2: changes may have been missed between the two sessions, so all counts as changed.
+            # Step 2: changes may have been missed between the two sessions, so everything counts as changed.
             for change in changes.all_changes():
                 changes.push(change)
 
 
 def _change_of(method: str, params: Json) -> AnyChange | None:
-    """The change that a notification reports, if it is one that does."""
+    """The change that a notification reports; None if it reports no change, or is malformed."""
     kind = KIND_BY_METHOD.get(method)
     if kind is None:
         return None
@@ -473,7 +490,8 @@ def _change_of(method: str, params: Json) -> AnyChange | None:
 
 
 def _is_part(uri: str, whole: str) -> bool:
-    """Whether a resource is within another: a server may report it though only the other was named.
+    """Whether the URI `uri` is a sub-resource of `whole`: a server may report its changes to subscribers of
+    `whole`.
 
     # spec: schema/updated-sub-resource
     """
@@ -481,7 +499,7 @@ def _is_part(uri: str, whole: str) -> bool:
 
 
 def _acknowledged(notifications: Any) -> set[str]:
-    """The kinds and URIs in an acknowledged filter; malformed members are ignored."""
+    """The kinds, URIs and task ids in an acknowledged filter; malformed members are ignored."""
     if not isinstance(notifications, dict):
         return set()
     found = {kind for kind, member in FILTER_MEMBERS.items() if notifications.get(member) is True}
@@ -527,7 +545,7 @@ def _request(changes: Changes, timeout: float | None) -> None:
 
 
 def stop(changes: Changes) -> None:
-    """Cancel the request, or unsubscribe.
+    """End a subscription on the server: cancel its request, or (legacy) unsubscribe.
 
     # spec: basic/patterns/subscriptions/client-cancels
     """
@@ -543,10 +561,10 @@ def _cancel(opened: list[tuple[Connection, Call]]) -> None:
 
 
 def _dropped(opened: list[tuple[Connection, Call]], process: int) -> None:
-    """A subscription was dropped without `close`: the server is told, on a thread of its own.
+    """Cancel the request of a subscription that was dropped without `close`. Runs when it is freed.
 
-    This thread may be any, and hold any lock. In the legacy era the server goes on reporting changes of
-    resources, which are ignored.
+    That may be on any thread, which may hold any lock, so a new thread sends the cancellation. In the legacy
+    era there is no request: the server goes on reporting changes of resources, which are ignored.
     """
     if forks.count == process and any(not call.done for _, call in opened):
         with contextlib.suppress(RuntimeError):  # the system has no more threads to give
@@ -557,7 +575,7 @@ def _dropped(opened: list[tuple[Connection, Call]], process: int) -> None:
 
 
 def _subscribe(changes: Changes) -> None:
-    """Send resources/subscribe for each URI, and note which lists the server declared."""
+    """Send resources/subscribe for each URI, and store which lists and URIs the server will report."""
     client = changes.client
     declared: Json = client.negotiated.server_capabilities or {}
     agreed = {kind for kind in changes.kinds if declared.get(kind, {}).get("listChanged")}
@@ -565,12 +583,12 @@ def _subscribe(changes: Changes) -> None:
         with client.subscriptions.subscribing:
             agreed |= set(_subscribed(client, changes.uris))
     changes.agree(agreed)
-    if changes.connection.failure is not None:  # it may have failed before this was open
+    if changes.connection.failure is not None:  # it may have failed before this was among the open ones
         raise changes.connection.failure
 
 
 def _subscribed(client: Listens, uris: Sequence[str]) -> Iterator[str]:
-    """Subscribe to these URIs; yields those that the server accepts."""
+    """Subscribe to these URIs; yields the URIs that the server accepts."""
     with contextlib.closing(_ask_for_each(client, "resources/subscribe", uris)) as outcomes:
         for uri, problem in outcomes:
             if problem is None:
@@ -584,10 +602,10 @@ def _subscribed(client: Listens, uris: Sequence[str]) -> Iterator[str]:
 def _ask_for_each(
     client: Listens, method: str, uris: Sequence[str]
 ) -> Generator[tuple[str, McpError | None], None, None]:
-    """Send a request for each URI; yields each with its error, or None.
+    """Send a request for each URI; yields each URI with its error, or None.
 
-    One request is sent first; as long as there is no error, then two at once, four, and so on up to
-    MAX_REQUESTS_AT_ONCE. One after the other, each would cost a round trip.
+    First one request, then two at once, then four, up to MAX_REQUESTS_AT_ONCE, since one after the other
+    would each cost a round trip. After an error it is one again.
     """
     start, at_once = 0, 1
     while start < len(uris):
@@ -624,6 +642,6 @@ def _unsubscribe(changes: Changes) -> None:
                     if problem is not None:  # the server goes on reporting changes, which are ignored
                         _log.info("%.200r: %s", uri, problem)
                         if not isinstance(problem, ErrorResponse):
-                            return  # no answer: do not wait for another one
+                            return  # the server did not answer: do not wait for the others
         except McpError as problem:
             _log.info("nothing more can be unsubscribed: %s", problem)

@@ -9,20 +9,21 @@
                                                                 the stream
 
 The request stays open, and its id is in the `_meta` of all notifications that belong to it. No thread waits
-for it.
+while it is open.
 
-Until 2025-11-25 the same changes come without such a request: of lists, to every client to which the server
-declared `listChanged`; of resources, to those that sent resources/subscribe (server/resources). Both eras
-share one list of listeners, and on the client one call, `client.listen(...)`.
+Until 2025-11-25 the same changes are reported without such a request: those of lists, to every client to
+which the server declared `listChanged`; those of resources, to the clients that sent resources/subscribe
+(server/resources). One class, `Listeners`, serves both eras, as does one call on the client,
+`client.listen(...)`.
 
-Here are the shapes and the server's half; the client's is basic/patterns/subscriptions/client.
+This module has the shapes and the server's half; the client's is basic/patterns/subscriptions/client.
 
-Revisions   2026-07-28 for subscriptions/listen; the changes in all.
-Errors      too many listeners or URIs: TooManyRequests (429). URIs of no resource are not in the
+Revisions   2026-07-28 for subscriptions/listen; changes are reported in all.
+Errors      too many subscriptions or URIs: TooManyRequests (429). A URI without a resource is left out of the
             acknowledgment.
-Threads     `publish` may be called by any thread, and does not wait: the thread `mcp_ref changes` sends the
-            notifications. There is one at a time, and it ends after one pass. A client that does not read
-            delays no other: its changes wait, each of them once.
+Threads     `publish` may be called by any thread, and does not block: a thread `mcp_ref changes` sends the
+            notifications. There is at most one, and it ends after one pass over all listeners. A client that
+            does not read delays no other: its changes wait, each of them once.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _log = logger("mcp_ref.subscriptions")
 
 
 class SubscriptionFilter(TypedDict, total=False):
-    """The changes that a client wants to hear of, and no others.
+    """The changes that a client wants to hear of. A member that is left out means "not these".
 
     # spec: basic/patterns/subscriptions/omitted-means-unsubscribed
     """
@@ -105,14 +106,14 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 class Change(NamedTuple):
-    """A change of a list ("tools", "prompts", "resources") or of one "resource"."""
+    """A change of a list ("tools", "prompts", "resources"), or of one "resource" (with its URI)."""
 
     kind: str
     uri: str | None = None
 
     @property
     def task_id(self) -> None:
-        """It is not one of a task."""
+        """None, since this is not the change of a task."""
 
     @property
     def method(self) -> str:
@@ -127,12 +128,12 @@ class TaskChange(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What has changed."""
+        """The kind of the change."""
         return "task"
 
     @property
     def uri(self) -> None:
-        """It is not one of a resource."""
+        """None, since this is not the change of a resource."""
 
     @property
     def method(self) -> str:
@@ -160,33 +161,34 @@ FILTER_MEMBERS = {
 # ----------------------------------------------------------------------- server half
 
 MAX_STREAMS = 2_000
-"""Open subscriptions/listen requests on one connection."""
+"""Open subscriptions/listen requests on one connection. Over HTTP all modern clients share a connection."""
 
 MAX_URIS = 10_000
-"""Resources, and tasks, that one connection may watch."""
+"""Resources and tasks, together, that a client may watch: in a legacy session, by all subscriptions on one
+pipe, or by one subscription over HTTP."""
 
 TOO_MANY_URIS = (
     f"a connection can watch {MAX_URIS} resources and tasks, and no more: unsubscribe from others first"
 )
 
 BURST_SECONDS = 0.02
-"""How long changes are collected, so that several of the same become one notification."""
+"""How long changes are collected before a pass, so that equal ones become one notification."""
 
 RETRY_SECONDS = 0.1
-"""The pause before a client that does not read is tried again."""
+"""The pause before the next pass, if a client does not read."""
 
 ACKNOWLEDGMENT_SECONDS = 0.5
-"""How long `close` waits for an acknowledgment that is being sent."""
+"""How long `close` waits for acknowledgments that are being sent."""
 
 
 class TaskSource(Protocol):
     """What this page needs of tasks (mcp_ref/extensions/tasks)."""
 
     def agreed_ids(self, wanted: Any, context: RequestContext) -> list[str]:
-        """The tasks whose changes a subscription may hear of."""
+        """The tasks, of those wanted, whose changes may be reported to this client."""
 
     def described(self, task_id: str) -> Json | None:
-        """What those that listen to a task are told of it; None if it is gone."""
+        """The params of a notification about a task, in its present state; None if the task is gone."""
 
 
 class Publisher(Protocol):
@@ -194,17 +196,17 @@ class Publisher(Protocol):
 
     @property
     def listeners(self) -> Listeners:
-        """The clients that hear of changes."""
+        """The clients and subscriptions to which changes are reported."""
 
     def offers(self, capability: str) -> bool:
-        """Whether there is anything behind a capability, or will be."""
+        """Whether the server has, or had, anything behind a capability: a tool for "tools", for example."""
 
     def has_resource(self, uri: str) -> bool:
-        """Whether something could be read there."""
+        """Whether this URI can be read."""
 
 
 def on_listen(server: Publisher, params: Json, context: RequestContext) -> Deferred:
-    """Acknowledge a subscription, and leave its request open.
+    """Serve subscriptions/listen: acknowledge the subscription, and leave its request open.
 
     # spec: basic/patterns/subscriptions/ack-first, basic/patterns/subscriptions/nothing-before-ack
     # spec: basic/patterns/subscriptions/ack-lists-honoured-subset
@@ -216,7 +218,7 @@ def on_listen(server: Publisher, params: Json, context: RequestContext) -> Defer
     agreed = _agree(server, wanted)
     if "taskIds" in wanted and server.offers("tasks"):
         agreed["taskIds"] = server.listeners.tasks.agreed_ids(wanted["taskIds"], context)
-    # Step 2: add the stream, so that changes from now on wait for it.
+    # Step 2: add the stream, so that changes from now on are stored for it.
     kinds = {kind for kind, member in FILTER_MEMBERS.items() if member in agreed}
     stream = Stream(
         context, kinds, set(agreed.get("resourceSubscriptions", ())), frozenset(agreed.get("taskIds", ()))
@@ -230,7 +232,7 @@ def on_listen(server: Publisher, params: Json, context: RequestContext) -> Defer
 
 
 def _agree(server: Publisher, wanted: Json) -> Json:
-    """The part of a filter that the server can serve: lists that it offers, resources that exist."""
+    """The part of a filter that the server can serve: the lists that it offers, the resources that exist."""
     agreed: Json = {
         member: True for kind, member in FILTER_MEMBERS.items() if wanted.get(member) and server.offers(kind)
     }
@@ -263,21 +265,21 @@ NOTIFICATIONS = (
 
 
 class Listener:
-    """Hears of changes. This one is a session of the legacy era: of lists, and of its resources."""
+    """What changes are reported to: in the legacy era a session, as here; in the modern era a Stream."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         # Guarded by the lock of Listeners.
-        self.uris: AbstractSet[str] = frozenset()  # a set from the first subscription on
-        self.pending: dict[AnyChange, None] = {}
+        self.uris: AbstractSet[str] = frozenset()  # replaced by a set at the first resources/subscribe
+        self.pending: dict[AnyChange, None] = {}  # changes to report, each only once, in order
 
     @property
     def ready(self) -> bool:
-        """Whether notifications may be sent to it; its changes wait until then."""
+        """Whether the session is open, so that notifications may be sent. Its changes wait until then."""
         return self.connection.session.is_ready
 
     def wants(self, change: AnyChange) -> bool:
-        """Whether this client is to hear of a change.
+        """Whether a change is reported to this client.
 
         # spec: schema/list-changed-unsubscribed
         """
@@ -291,7 +293,7 @@ class Listener:
 
 
 class Stream(Listener):
-    """A subscriptions/listen request: hears of the changes that its filter names, and of no others."""
+    """A subscriptions/listen request: only the changes that its filter names are reported to it."""
 
     def __init__(
         self,
@@ -306,7 +308,7 @@ class Stream(Listener):
 
     @property
     def ready(self) -> bool:
-        """Whether it was acknowledged."""
+        """Whether the subscription was acknowledged. Its changes wait until then."""
         return self.acknowledged
 
     def wants(self, change: AnyChange) -> bool:
@@ -329,10 +331,10 @@ class Stream(Listener):
                 self.connection.notify(method, tagged, wait=wait, outbox=self.context.arrival.outbox)
 
     def end(self, reason: str) -> None:
-        """End the subscription, as the server: notifications/cancelled first, the response last.
+        """End the subscription from the server's side: notifications/cancelled first, then the response.
 
-        Where each request has a stream of its own, there is no notification: the stream ends after the
-        response.
+        Over HTTP each request has a stream of its own. There the notification is left out: the stream ends
+        after the response.
 
         # spec: basic/patterns/subscriptions/graceful-response
         # spec: basic/patterns/subscriptions/graceful-result-meta
@@ -345,7 +347,7 @@ class Stream(Listener):
 
 
 class Listeners:
-    """All clients and subscriptions that hear of the changes of one server."""
+    """All clients and subscriptions to which the changes of one server are reported."""
 
     def __init__(self, tasks: TaskSource) -> None:
         self.tasks = tasks
@@ -358,11 +360,11 @@ class Listeners:
         # All below guarded by _lock.
         self._sessions: dict[Connection, Listener] = {}
         self._streams: dict[Connection, list[Stream]] = {}
-        self._closing: dict[Connection, str] = {}
-        self._telling = False
+        self._closing: dict[Connection, str] = {}  # connections that `close` was called for, and the reason
+        self._telling = False  # whether a pass is scheduled or under way
 
     def attach(self, connection: Connection) -> None:
-        """Add a client. It hears of changes once its session is open."""
+        """Add a client. Changes are reported to it once its session is open."""
         with self._lock:
             self._sessions[connection] = Listener(connection)
 
@@ -377,7 +379,7 @@ class Listeners:
             self._closing.pop(connection, None)
 
     def subscribe(self, connection: Connection, uri: str) -> None:
-        """Legacy: serve resources/subscribe."""
+        """Legacy: serve resources/subscribe. Raises MethodNotFound, TooManyRequests."""
         if not connection.session.server_capabilities.get("resources", {}).get("subscribe"):
             raise MethodNotFound("resources/subscribe was not declared when this session began")
         with self._lock:
@@ -396,7 +398,10 @@ class Listeners:
                 listener.uris.discard(uri)
 
     def add(self, stream: Stream) -> None:
-        """Modern: add a subscription, before it is acknowledged. It ends with its request."""
+        """Modern: add a subscription, before it is acknowledged. It is removed when its request is cancelled.
+
+        Raises TooManyRequests.
+        """
         with self._lock:
             streams = self._streams.get(stream.connection, [])
             if len(streams) >= MAX_STREAMS:
@@ -410,7 +415,7 @@ class Listeners:
         stream.context.ends_with(lambda reason: self._remove(stream))
 
     def begin(self, stream: Stream) -> None:
-        """Modern: report changes to a subscription from now on, since it was acknowledged."""
+        """Modern: report changes to a subscription from now on, which was just acknowledged."""
         stream.acknowledged = True
         closing = self._closing.get(stream.connection)
         if closing is not None:
@@ -419,7 +424,7 @@ class Listeners:
             self._tell_soon()
 
     def opened(self, connection: Connection) -> None:
-        """Legacy: report changes to a client from now on, since its session is open."""
+        """Legacy: report changes to a client from now on, whose session has just opened."""
         with self._lock:
             listener = self._sessions.get(connection)
         if listener is not None and listener.pending:
@@ -437,7 +442,10 @@ class Listeners:
             return True
 
     def close(self, connection: Connection, reason: str) -> None:
-        """End the subscriptions of a client gracefully, and wait for those that are being acknowledged."""
+        """End the subscriptions of a client gracefully, the server's way (`Stream.end`).
+
+        Waits a while for subscriptions that are just being acknowledged: nothing may be sent before that.
+        """
         end, pause = time.monotonic() + ACKNOWLEDGMENT_SECONDS, threading.Event()
         while True:
             with self._lock:
@@ -445,17 +453,17 @@ class Listeners:
                 streams = list(self._streams.get(connection, ()))
             for stream in streams:
                 if stream.acknowledged and self._remove(stream):
-                    with contextlib.suppress(ConnectionClosed):  # the client has closed this one's stream
-                        self._tell_one(stream)  # what has changed until now
+                    with contextlib.suppress(ConnectionClosed):  # the client has closed this stream
+                        self._tell_one(stream)  # the changes up to now
                         stream.end(reason)
             if all(stream.acknowledged for stream in streams) or time.monotonic() > end:
                 return
             pause.wait(0.005)  # a worker is sending the acknowledgment
 
     def publish(self, change: AnyChange) -> None:
-        """Report a change soon to all that want it; many of the same become one notification."""
+        """Report a change soon to all listeners that want it. Equal changes become one notification."""
         if change.task_id is not None and not self._streams:
-            return  # tasks change often, and are listened to on streams alone
+            return  # without the lock: tasks change often, and only streams listen to them
         with self._lock:
             among = self._all() if change.task_id is None else self._all_streams()
             wanting = [listener for listener in among if listener.wants(change)]
@@ -475,7 +483,7 @@ class Listeners:
             yield from streams
 
     def _tell_soon(self, seconds: float = BURST_SECONDS) -> None:
-        """Schedule a round, unless one is scheduled or under way."""
+        """Schedule a pass, unless one is scheduled or under way."""
         with self._lock:
             if self._telling:
                 return
@@ -483,20 +491,20 @@ class Listeners:
         self._start_or_log(lambda: later(seconds, self._start_telling))
 
     def _start_telling(self) -> None:
-        """Run a round on a thread of its own: a slow client must block neither the timers nor a worker."""
+        """Run a pass on a thread of its own: a slow client must block neither the timers nor a worker."""
         thread = threading.Thread(target=self._tell_all, name="mcp_ref changes", daemon=True)
         self._start_or_log(thread.start)
 
     def _start_or_log(self, start: Callable[[], object]) -> None:
-        """Start a timer or a thread."""
+        """Start a timer or a thread. If the system has no more threads, log that."""
         try:
             start()
-        except RuntimeError:  # the system is out of threads: the next change tries again
+        except RuntimeError:  # the next change tries again
             _log.exception("the changes could not be reported")
             self._telling = False
 
     def _tell_all(self) -> None:
-        """Run one pass. Changes that come meanwhile, or could not be sent, are left to the next."""
+        """Run one pass. Changes that come meanwhile, or that could not be sent, are left to the next pass."""
         with self._lock:
             waiting = self._waiting()
         read_by = [self._tell_one(listener) for listener in waiting]
@@ -511,9 +519,8 @@ class Listeners:
         return [listener for listener in self._all() if listener.pending and listener.ready]
 
     def _tell_one(self, listener: Listener) -> bool:
-        """Send the pending changes of a listener; False if its client does not read just now.
-
-        Also if the store of tasks fails: what a task is by now is asked for again.
+        """Send the pending changes of a listener. False if its client does not read now, or the store of
+        tasks fails: then the changes that were not sent are pending again.
         """
         with self._lock:
             changes = list(listener.pending)
@@ -530,7 +537,7 @@ class Listeners:
         return True
 
     def _say(self, listener: Listener, change: AnyChange) -> None:
-        """Send one change; of a task, what it is by now, unless it is gone."""
+        """Send one change. For a task that is its present state; nothing if the task is gone."""
         params = None if change.uri is None else {"uri": change.uri}
         if change.task_id is not None:
             params = self.tasks.described(change.task_id)
@@ -539,7 +546,7 @@ class Listeners:
         listener.say(change.method, params, wait=0.0)
 
     def _leave(self, listener: Listener) -> None:
-        """Remove a listener whose connection is closed; for a subscription, that may be its stream alone."""
+        """Remove a listener whose connection is closed. For a subscription, perhaps only its stream is."""
         if isinstance(listener, Stream):
             self._remove(listener)
         else:
