@@ -125,7 +125,7 @@ class Revision:
     resumes: bool = False
     """basic/transports: an event stream that broke can be resumed."""
     version_header: bool = False
-    """basic/transports: each HTTP request after the handshake carries the header MCP-Protocol-Version."""
+    """basic/transports: each HTTP request except initialize has the header MCP-Protocol-Version."""
     progress_messages: bool = False
     """basic/patterns/progress: a report may have a message, in words."""
     completion_context: bool = False
@@ -310,7 +310,7 @@ class Method(Row):
     may_be_task: bool = False
     """basic/utilities/tasks: the request may run as a task."""
     encode: Callable[[Json], Encoded] | None = None
-    """Encodes the result, where plain JSON encoding would be wasteful or its errors need another answer."""
+    """Encodes the result, where plain JSON encoding would be wasteful."""
     handler_checks: bool = False
     """The handler checks the params itself, because only it knows the revision (initialize)."""
 
@@ -350,7 +350,7 @@ class Notification(Row):
 
 
 def methods(rows: tuple[Method, ...], date: str) -> dict[str, Method]:
-    """The methods of one revision: name -> row. A method without a row for it does not exist there."""
+    """The methods of a revision: name -> row. A method without a row for it does not exist there."""
     return {row.name: row for row in rows if row.holds(date)}
 
 
@@ -385,8 +385,8 @@ MODERN_CODES = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, U
 
 
 MODERN_FIELDS = frozenset({PROTOCOL_VERSION, CLIENT_CAPABILITIES})
-"""Keys of `_meta` that only modern requests have. The era is found out for each request: one connection may
-serve both.
+"""A request with one of these keys in its `_meta` is modern. The era is decided for each request by itself:
+one connection may serve both.
 
 # spec: basic/versioning/dual-era-selects-stateless
 # spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent

@@ -17,8 +17,7 @@ Revisions   2024-11-05  requests, notifications, responses; ids are strings or i
 
 Threads     plain functions: `decode` runs on a transport's reader, `encode` on any thread.
 Not here    JSON itself (runtime/json_text), errors (basic/index/error_responses), `_meta`
-            (basic/index/general_fields), who may send which message when (basic/lifecycle,
-            basic/versioning).
+            (basic/index/general_fields), who may send what when (basic/lifecycle, basic/versioning).
 """
 
 from __future__ import annotations
@@ -239,8 +238,7 @@ def encode(message: Any) -> bytes:
     # spec: basic/transports/stdio/no-embedded-newlines, basic/transports/stdio/one-message-per-line
     # spec: basic/transports/index/utf8
 
-    Raises ValueError or TypeError for values that JSON does not have, RecursionError for a value that
-    contains itself.
+    Raises ValueError or TypeError for a value without a JSON form, RecursionError for one that holds itself.
     """
     try:
         return (to_json(message) + "\n").encode("utf-8")

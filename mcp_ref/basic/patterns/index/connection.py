@@ -15,7 +15,8 @@ Revisions   2024-11-05  either side sends requests to the other
 
 Threads     reader      on a pipe, one per connection: runs `receive` and nothing slow
             Over HTTP the thread that has read a message runs `route` or `receive_batch`.
-            There is no thread for writing: a thread that sends a message writes it (runtime/threads/outbox).
+            The thread that sends a message writes it; only for a slow peer a thread of its own does so
+            (runtime/threads/outbox).
 """
 
 from __future__ import annotations

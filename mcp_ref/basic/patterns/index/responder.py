@@ -116,9 +116,8 @@ class Responder:
         self.is_mute = False
         """True on a client of the modern era, which sends no responses at all."""
         self.answers_unreadable = True
-        """Whether a message whose id cannot be read is answered, with an error that has no id. False for a
-        client of Streamable HTTP, which would have to POST that error as a message that belongs to no
-        request."""
+        """Whether a message whose id cannot be read is answered, with an error for no particular request.
+        False on a client of Streamable HTTP, which would have to POST that error as a message of its own."""
 
     def serves(self, context: RequestContext) -> bool:
         """Whether a request is neither answered nor cancelled yet. A task goes on after its answer."""
@@ -178,8 +177,7 @@ class Responder:
     def submit(
         self, run: Callable[[Any], object], argument: Any, *, size: int = 0, always: bool = False
     ) -> bool:
-        """Run a function that may take a while: on a worker (see `Workers.submit`), or here if there are
-        none.
+        """Run a function that may take a while: on a worker (see `Workers.submit`), or here without workers.
 
         False if the workers are closed.
         """

@@ -3,8 +3,7 @@
 A handler that asks is unwound (InputRequired), and runs again from its top when the client's retry brings the
 answer. Its first question gets the first answer at once, its second the second, until it asks a question that
 has no answer yet. Answers are matched by position and question digest. If the handler asks something
-different on replay, the answer at that position and all later ones are discarded, and those questions are
-asked again.
+different on replay, the answer at that position and all later ones are discarded, and asked for again.
 
 Revisions   2026-07-28; `once` in all.
 Threads     the request's worker, or threads that its handler made. `_lock` guards the order of the questions;
@@ -35,8 +34,8 @@ MAX_QUESTIONS = 100
 """Questions that one request may ask, in all its rounds together."""
 
 MAX_CHANGES = 5
-"""How often a handler may ask something different on replay. After that its request fails: it would never
-end, as the client's answers never fit."""
+"""How often a handler may ask something different on replay, before its request fails. Else it might go on
+for ever, with answers that never fit."""
 
 
 class Question(NamedTuple):
@@ -88,8 +87,7 @@ class Exchange:
         self._expected = {}
 
     def ask(self, questions: Sequence[Question]) -> list[Any]:
-        """Return the answers if all are known. Else raise InputRequired, with the other questions in
-        `pending`.
+        """Return the answers if all are known. Else raise InputRequired; `pending` has the other questions.
 
         # spec: basic/patterns/mrtr/ask-again-when-missing, basic/patterns/mrtr/repeat-input-required
         """

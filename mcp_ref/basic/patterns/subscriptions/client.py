@@ -263,10 +263,10 @@ class Changes:
     # -- for the client ------------------------------------------------------------------------
 
     def open(self, timeout: float | None = None) -> Changes:
-        """Begin to listen. Returns when the server has acknowledged it, at the latest after `timeout`
-        seconds.
+        """Begin to listen. Returns when the server has acknowledged it.
 
-        Raises RequestTimeout, ConnectionClosed, or the error with which the server refused.
+        Raises RequestTimeout after `timeout` seconds, ConnectionClosed, or the error of a server that
+        refuses.
         """
         self._opened = time.monotonic()
         self.connection = self.client.alive()
@@ -328,11 +328,9 @@ class Changes:
         ]
 
     def _may_try(self, end: float | None) -> bool:
-        """Wait until it is time to listen again; False if `end`, or the end of this, comes first. With _news
-        held.
+        """Wait until it is time to listen again; False if `end` or `close` comes first. With _news held.
 
-        No pause after the first loss, then longer and longer ones (`_lost`): a server needs a while to
-        restart.
+        No pause after the first loss, then longer and longer ones (`_lost`): a restart may take a while.
         """
         if not self._problem:
             return True
@@ -394,7 +392,7 @@ class Changes:
             return True
 
     def wants(self, change: AnyChange) -> bool:
-        """Whether this subscription names a change, by its kind, task or URI, or by a URI that contains it."""
+        """Whether this subscription covers a change, by its kind, task or URI, or a URI that contains it."""
         if change.task_id is not None:
             return change.task_id in self.task_ids
         if change.uri is None:
@@ -406,7 +404,7 @@ class Subscriptions:
     """The open subscriptions of one client."""
 
     def __init__(self) -> None:
-        # By id(). Weak references: `Changes` that the user has dropped must be freed, so that `_dropped`
+        # By id(). Weak references, so that `Changes` that the user has dropped are freed, and `_dropped`
         # runs.
         self._open: dict[int, weakref.ref[Changes]] = {}
         self.subscribing = threading.Lock()

@@ -199,7 +199,7 @@ class Publisher(Protocol):
         """The clients and subscriptions to which changes are reported."""
 
     def offers(self, capability: str) -> bool:
-        """Whether the server has, or had, anything behind a capability: a tool for "tools", for example."""
+        """Whether the server has something behind a capability (a tool, for "tools"), had, or will have."""
 
     def has_resource(self, uri: str) -> bool:
         """Whether this URI can be read."""
