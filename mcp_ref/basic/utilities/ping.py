@@ -1,18 +1,19 @@
 """Ping (page: basic/utilities/ping).
 
-Either side may ask at any time whether the other is still there, and gets an empty result.
+Either side may ask at any time whether the other is still there. The answer is an empty result.
 
     A -> B   ping
-    B -> A   {}            at once; with `ping_every`, A asks again so many seconds later
+    B -> A   {}            at once; with `ping_every`, A asks again that many seconds later
     A -> B   ping
                            no answer within A's `timeout`: the connection has failed, and A ends it
 
-`ping` raises RequestTimeout, and its caller decides what that means. A `Heartbeat` ends the connection.
+Without an answer, `ping` raises RequestTimeout and leaves the consequences to its caller; a `Heartbeat` ends
+the connection.
 
-Revisions   2024-11-05 to 2025-11-25.  2026-07-28 has no ping: `server/discover` tells as much, and its
-            connections hold no state that could be lost.
-Threads     answered by the reader itself, so that no busy tool delays it. A Heartbeat has one timer
-            (runtime/threads/timers). A thread of its own, `mcp_ref ping`, sends each ping, and another ends
+Revisions   2024-11-05 to 2025-11-25.  2026-07-28 has no ping: `server/discover` shows just as well that the
+            server is there, and its connections hold no state that could be lost.
+Threads     the reader itself answers a ping, so that no busy tool delays the answer. A Heartbeat has one
+            timer (runtime/threads/timers). A new thread, `mcp_ref ping`, sends each ping, another one ends
             a connection that failed; no thread waits for the answers.
 """
 
@@ -51,7 +52,7 @@ METHODS = (Method("ping", on_ping, until="2025-11-25", sender="either"),)
 
 
 def ping(connection: Connection, timeout: float | None = None) -> None:
-    """Ping the peer and wait for its answer. Raises RequestTimeout or ConnectionClosed without one.
+    """Ping the peer and wait for its answer. Raises RequestTimeout or ConnectionClosed if none comes.
 
     # spec: basic/utilities/ping/either-side, basic/utilities/ping/log-failures
     # spec: basic/utilities/ping/no-parameters
@@ -64,7 +65,9 @@ def ping(connection: Connection, timeout: float | None = None) -> None:
 
 
 def watch(connection: Connection, every: float | None, lose: Callable[[str], object]) -> None:
-    """Ping a peer of the legacy era every so many seconds from now on; `lose` ends a connection that failed.
+    """Start to ping a peer of the legacy era, unless that is done already or `every` is None.
+
+    `every` is the pause between two pings, in seconds; `lose(reason)` ends a connection that failed.
 
     # spec: basic/utilities/ping/periodic, basic/utilities/ping/frequency-configurable
     """
@@ -72,14 +75,14 @@ def watch(connection: Connection, every: float | None, lose: Callable[[str], obj
         return
     connection.heartbeat = Heartbeat(connection, every, lose)
     connection.heartbeat.start()
-    if connection.failure is not None:  # it may have ended before `heartbeat` was set, and stopped nothing
+    if connection.failure is not None:  # it ended before `heartbeat` was set, so its end stopped no heartbeat
         connection.heartbeat.stop()
 
 
 class Heartbeat:
-    """Pings one peer again and again, until the connection ends or an answer does not come in time.
+    """Pings one peer repeatedly, until the connection ends or an answer does not come in time.
 
-    One ping is under way at most; the next is sent `every` seconds after the answer.
+    At most one ping is under way; the next one is sent `every` seconds after the answer.
     # spec: basic/utilities/ping/no-excess, basic/utilities/ping/timeout-suits-network
     """
 
@@ -88,11 +91,11 @@ class Heartbeat:
         self._every = every
         self._lose = lose
         self._lock = threading.Lock()
-        self._timer: Timer | None = None  # guarded by _lock, as is the next
+        self._timer: Timer | None = None  # guarded by _lock, as is _is_over
         self._is_over = False
 
     def start(self) -> None:
-        """Begin: the first ping is due after one pause."""
+        """Begin: the first ping is sent `every` seconds from now."""
         self._schedule(self._every, self._submit_ping)
 
     def stop(self) -> None:
@@ -103,7 +106,7 @@ class Heartbeat:
                 self._timer.cancel()
 
     def _schedule(self, seconds: float, run: Callable[[], None]) -> None:
-        """Set the timer anew: run this after so many seconds, instead of what it was set to."""
+        """Call `run` after so many seconds, in place of what the timer was set to before."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -111,33 +114,37 @@ class Heartbeat:
                 self._timer = later(seconds, run)
 
     def _submit_ping(self) -> None:
-        """Have a thread send a ping: that may block, which the thread of the timers must not."""
+        """Send a ping on a new thread: to send may block, and the thread of the timers must not."""
         self._start_thread(self._send, None)
 
     def _send(self, nothing: None) -> None:
-        """Send one ping; none while no stream leads to the peer, whose silence would prove nothing."""
+        """Send one ping. Without a stream to the peer, wait: its silence would prove nothing."""
         connection = self._connection
         listener = connection.listener()
         if listener is None:
             self._schedule(self._every, self._submit_ping)
             return
 
+        # Before the ping is sent: an answer that comes at once must find this timer, and replace it.
         def prepare(call: Call) -> None:
             self._schedule(connection.timeout, lambda: self._expire(call, listener))
 
         try:
             # spec: basic/utilities/ping/no-parameters
             connection.call("ping", on_done=self._on_answer, prepare=prepare)
-        except LocalError as problem:  # it was not even sent
+        except LocalError as problem:  # the ping was not even sent
             _log.warning("ping failed: %s", problem)
             self._schedule(self._every, self._submit_ping)
 
     def _on_answer(self, call: Call) -> None:
-        """Take any answer, an error too, for a sign of life. Runs on the reader, or where the call failed."""
+        """Schedule the next ping: any answer is a sign of life, even an error.
+
+        Runs on the reader, or on the thread on which the call failed.
+        """
         problem = call.outcome
         if self._connection.failure is not None:
-            return  # it ended meanwhile
-        if isinstance(problem, RequestTimeout):  # it could not even be written
+            return  # the connection ended meanwhile
+        if isinstance(problem, RequestTimeout):  # the ping could not even be written
             self._end(problem)
             return
         if isinstance(problem, LocalError):
@@ -147,11 +154,11 @@ class Heartbeat:
         self._schedule(self._every, self._submit_ping)
 
     def _expire(self, call: Call, listener: object) -> None:
-        """Give the connection up: no answer came in time. Runs on the thread of the timers."""
+        """End the connection, since no answer came in time. Runs on the thread of the timers."""
         connection = self._connection
         if not connection.forget(call):
-            return  # it came just now
-        # The stream that the ping was sent on was lost or replaced: the ping may have been lost with it.
+            return  # the answer came just now
+        # If the stream that the ping was sent on was lost or replaced, the ping may have been lost with it.
         if connection.listener() is not listener:
             self._schedule(self._every, self._submit_ping)
             return
@@ -167,9 +174,9 @@ class Heartbeat:
         self._start_thread(self._lose, str(problem))
 
     def _start_thread(self, run: Callable[[Any], object], argument: Any) -> None:
-        """Run something that may block."""
+        """Call `run(argument)`, which may block, on a new thread."""
         thread = threading.Thread(target=run, args=(argument,), name="mcp_ref ping", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the system is out of threads: it may have one after the next pause
+        except RuntimeError:  # the system is out of threads: try again after the next pause
             self._schedule(self._every, self._submit_ping)

@@ -1,24 +1,26 @@
 """How a task is run (page: basic/utilities/tasks, "Behavior Requirements", "Security Considerations").
 
-    start       the request gets a task, which the store has before anyone is told of it
-    run         its handler runs on a worker of the receiver's, with the context of the request
+    start       the request gets a task, which is in the store before the requestor learns its id
+    run         the handler runs on a worker of the receiver, with the context of the request
     ask         the handler asks the requestor: the task is "input_required", and the handler waits
-    finish      what came of it is kept until the task expires
+    finish      the outcome is stored, and kept until the task expires
 
-`Receiver` has all tasks of one server, or of one client. A `TaskRun` is one request that runs as a task, or
-may become one: in 2026-07-28 a call is answered as usual if it is quick, and is handed out as a task if not.
-Both eras are served by this code; what they say differently is in the `Plan` of a run.
+A `Receiver` has all tasks of one server, or of one client. A `TaskRun` is one request that runs as a task, or
+may become one: in 2026-07-28 a quick call is answered as usual, and a slow one is handed out as a task.
+Both eras are served by this code; where they differ, the `Plan` of a run decides.
 
-Where a store is shared, any process may answer for a task: what was asked, the answers and the outcome are
-in the store, and the process that runs the task looks there.
+If processes share a store, any of them may answer requests about a task: its questions, their answers and its
+outcome are in the store, and the process that runs the task looks for answers there.
 
 Revisions   2025-11-25, and 2026-07-28 (mcp_ref/extensions/tasks).
 Errors      TooManyRequests where a limit is reached; InternalError where the store fails; TaskNotFound for a
-            task that is not there, has expired, or belongs to another principal: which of them is not said.
-Threads     `mcp_ref worker N` of the receiver runs the handler, one a task. `TaskRun.wait` is called by the
-            thread of the request. `_turn` decides between the end of a quick call and its being handed out,
-            and is held while the store adds the task. `Receiver._lock` guards the table of runs.
-            `Receiver.hear` runs on the thread that changed a task, or on the store's.
+            task that does not exist, has expired, or belongs to another principal: the error does not tell
+            which.
+Threads     a thread `mcp_ref worker N` of the receiver runs the handler, one for each task. The thread of the
+            request runs `TaskRun.answer`. `TaskRun._turn` decides whether a call ends before it is handed out
+            or after, and is held while the store adds the task. `Receiver._lock` guards what is made when it
+            is first needed, and the counts; the table of runs is a dict that each change alters in one step.
+            `Receiver.hear` runs on the thread that changed a task, or on one of the store.
 """
 
 from __future__ import annotations
@@ -83,70 +85,70 @@ __all__ = ["Plan", "Receiver", "TaskNotFound", "TaskOptions", "TaskRun"]
 _log = logger("mcp_ref.tasks")
 
 ID_BYTES = 16
-"""Of chance in an id: who does not know it cannot guess it.
+"""Random bytes in the id of a task, which so cannot be guessed.
 
 # spec: basic/utilities/tasks/unguessable-ids, extensions/tasks/unguessable-ids
 """
 
 MIN_TTL_SECONDS = 1.0
-"""A task is kept for so long at least: it must be possible to fetch what came of it.
+"""The shortest time for which a task is kept: its requestor needs time to fetch the outcome.
 
 # spec: basic/utilities/tasks/ttl-override
 """
 
 WATCH_SECONDS = 1.0
-"""How often it is looked whether a task that runs has expired."""
+"""Pause between two checks for running tasks that have expired."""
 
 WAIT_SECONDS = 0.5
-"""For how long a thread waits for a change of a task before it looks whether it should go on waiting."""
+"""How long a thread waits for a change of a task before it checks whether it should go on waiting."""
 
 IDLE_SECONDS = 1.0
-"""After which a thread ends that has no task to run."""
+"""Time without a task after which a thread ends."""
 
 EXIT_SECONDS = 1.0
-"""For which the program waits at its end for tasks that were cancelled."""
+"""How long a program that exits waits for the handlers of its tasks, which it has cancelled."""
 
 MAX_TAKERS = 4
-"""Threads that give answers to tasks, which takes no longer than a change of the store."""
+"""Threads of a receiver that store answers for tasks: each answer is one change of the store."""
 
 MAX_QUESTIONS = 100
-"""Questions that one task may ask."""
+"""Questions that one task may ask, from its beginning to its end."""
 
 MAX_PAUSE_SECONDS = 5.0
-"""The pauses grow to this while an outcome cannot be kept, because the store fails."""
+"""The longest pause before a change is tried again while the store fails. The pauses double, from 0.1 s."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TaskOptions:
-    """Where the tasks of a server are kept, and within which bounds they run.
+    """Where the tasks of a server are kept, and the limits within which they run.
 
-    Raises TypeError or ValueError for an option that cannot be, by its name.
+    Raises TypeError or ValueError for an invalid option, and names it.
     """
 
     store: Store | None = None
-    """A SqliteStore outlives the process, and may be shared by several; by default a MemoryStore.
+    """By default a MemoryStore. A SqliteStore outlives the process, and several processes may share it.
 
-    One principal has half of the tasks that it takes at most, those that are over counted.
+    One principal may have at most half of the tasks that a store takes; tasks that are over count as well.
     """
     ttl: float = 3600.0
-    """Seconds for which a task is kept, where its requestor does not say."""
+    """Seconds for which a task is kept, if its requestor does not say."""
     max_ttl: float = 86_400.0
-    """Seconds for which a task is kept at most."""
+    """The longest time, in seconds, for which a task is kept."""
     poll_interval: float = 1.0
-    """Seconds that a requestor is to wait between two looks at a task."""
+    """Seconds that a requestor is asked to wait between two requests tasks/get."""
     grace: float = 1.0
-    """Seconds that an optional task of 2026-07-28 has to be done, so that there is no need for a task."""
+    """2026-07-28: seconds in which a call that may be a task can still finish as an ordinary call."""
     most_live: int = 1000
-    """Tasks of one principal that may be under way at once; without principals, of all together."""
+    """Tasks of one principal that may be under way at once; where there are no principals, of all clients."""
     workers: int = 100
-    """Tasks that run at once; others wait, and count as working."""
+    """Tasks that run at once; others wait for a thread, with the status "working"."""
 
     def __post_init__(self) -> None:
         if self.store is not None and not hasattr(self.store, "on_abandoned"):
             raise TypeError(f"store is a MemoryStore or a SqliteStore, not {self.store!r:.60}")
         for name in ("ttl", "max_ttl", "poll_interval"):
             check_seconds(name, getattr(self, name))
-        if self.grace != 0:  # then every call is a task from the start
+        if self.grace != 0:  # 0: no call is waited for, each is handed out at once
             check_seconds("grace", self.grace)
         check_count(1, most_live=self.most_live, workers=self.workers)
         if self.ttl > self.max_ttl:
@@ -159,7 +161,7 @@ USUAL_OPTIONS = TaskOptions()
 
 
 class TaskNotFound(InvalidParams):
-    """There is no such task, or none that this requestor may see.
+    """There is no such task, or this requestor may not see it.
 
     # spec: basic/utilities/tasks/unknown-task-32602, basic/utilities/tasks/reject-foreign-tasks
     """
@@ -172,13 +174,13 @@ class Plan(Protocol):
     """How one era runs a request as a task."""
 
     words: Words
-    """How it describes a task."""
+    """How the era describes a task."""
     ttl: int | None
-    """Milliseconds, where the requestor says so."""
+    """The ttl that the requestor asked for, in milliseconds; None if it did not say."""
     at_once: bool
-    """Whether the request is a task from the start, and not only if it takes long."""
+    """Whether the request is a task from the start, and not only once it takes long."""
     relates: bool
-    """Whether the messages of a task name it in their `_meta`."""
+    """Whether the handler may send notifications, which name the task in their `_meta`."""
 
     def created(self, task: Json) -> Json:
         """The result that hands out a task."""
@@ -198,17 +200,19 @@ class Receiver:
         options: TaskOptions = USUAL_OPTIONS,
         declared: Callable[[RequestContext], Json] = lambda context: _declared_in(context.session),
     ) -> None:
-        """`declared` is what the requestor of a request was told of tasks; by default, by a server."""
+        """`declared(context)` is the `tasks` capability that was declared to the requestor."""
         self.options, self.declared = options, declared
         self.is_offered = False
-        """Whether anything may run as a task."""
+        """Whether anything may run as a task: set with the first tool that may."""
         self.on_change: Callable[[Entry], object] | None = None
-        """Hears of every change of a task (mcp_ref/extensions/tasks)."""
+        """Called after each change of a task, with its entry (mcp_ref/extensions/tasks)."""
         self.needed: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
-        """Entered for each task, as long as its handler runs: what that needs must not end before it."""
+        """Entered for each task while its handler runs, so that what handlers need, such as the lifespan of a
+        server, does not end before them.
+        """
         self._lock = threading.Lock()
         self._runs: dict[str, TaskRun] = {}
-        # All below guarded by _lock, when they are written.
+        # All below guarded by _lock; `store` and `workers` look first without it.
         self._store: Store | None = None
         self._workers: Workers | None = None
         self._takers: Workers | None = None
@@ -217,12 +221,12 @@ class Receiver:
         forks.register(self)
 
     def forked(self) -> None:
-        """Begin without runs in a forked child: they are the parent's."""
+        """Begin without runs in a forked child: they belong to the parent."""
         self._lock, self._runs, self._is_watching, self._waiting = threading.Lock(), {}, False, 0
 
     @property
     def store(self) -> Store:
-        """Where the tasks are kept. It is opened when it is first needed."""
+        """Where the tasks are kept. Opened when it is first needed."""
         if self._store is not None:
             return self._store
         with self._lock:
@@ -236,7 +240,7 @@ class Receiver:
 
     @property
     def workers(self) -> Workers:
-        """The threads that run tasks. As many may wait for one as may be under way."""
+        """The threads that run handlers. `most_live` tasks may wait for one."""
         if self._workers is not None:
             return self._workers
         with self._lock:
@@ -246,7 +250,7 @@ class Receiver:
 
     @property
     def takers(self) -> Workers:
-        """The threads that give answers to tasks. Those that run tasks may all be waiting for one."""
+        """The threads that store answers for tasks: all that run handlers may be waiting for answers."""
         with self._lock:
             if self._takers is None:
                 self._takers = Workers(MAX_TAKERS, idle=IDLE_SECONDS)
@@ -254,7 +258,7 @@ class Receiver:
 
     @contextlib.contextmanager
     def waiting(self, most: int) -> typing.Iterator[None]:
-        """Around the wait for the end of a task. Raises TooManyRequests if so many wait already.
+        """Count a request tasks/result while it waits. Raises TooManyRequests if `most` wait already.
 
         # spec: basic/utilities/tasks/rate-limit
         """
@@ -269,9 +273,9 @@ class Receiver:
                 self._waiting -= 1
 
     def close(self, wait: float) -> None:
-        """End the tasks that run here. May be called twice, and tasks be begun after it.
+        """End the tasks that run here. May be called twice; new tasks may begin after it.
 
-        1 they fail  2 their handlers have so many seconds to end  3 what the others need is let go
+        1 they fail  2 their handlers have `wait` seconds to end  3 what the others need is released
         """
         self.fail()
         with self._lock:
@@ -284,10 +288,10 @@ class Receiver:
             self.leave(task_id)
 
     def fail(self) -> None:
-        """Have all tasks that run here fail, as if this process had died, and their handlers be cancelled."""
+        """Make all tasks that run here fail, as if this process had died, and cancel their handlers."""
         with self._lock:
             runs = dict(self._runs)
-        with contextlib.suppress(InternalError):  # it will be found out that this process has ended
+        with contextlib.suppress(InternalError):  # the store finds out later that this process has ended
             for task_id in runs:
                 with contextlib.suppress(TaskNotFound, TaskIsOver):
                     self.changed(task_id, abandoned)
@@ -297,7 +301,7 @@ class Receiver:
     # -- what a requestor may do ---------------------------------------------------------------------
 
     def find(self, task_id: str, owner: str | None) -> Entry:
-        """A task of this owner. Raises TaskNotFound, InternalError.
+        """Return a task of this owner. Raises TaskNotFound, InternalError.
 
         # spec: basic/utilities/tasks/bind-authorization
         """
@@ -319,15 +323,15 @@ class Receiver:
         return entry
 
     def answer(self, task_id: str, key: str, answer: Json) -> None:
-        """Take the answer to a question of a task. Raises TaskNotFound, InternalError."""
+        """Store the answer to a question of a task. Raises TaskNotFound, InternalError."""
         self.changed(task_id, functools.partial(_answered, key, answer))
 
     def keep_answer(self, entry: Entry, key: str, answer: Json) -> None:
-        """The same, however long the store fails: who answered will not do so again."""
+        """As `answer`, but try until the store works again: the requestor will not answer a second time."""
         self.insist(entry.id, functools.partial(_answered, key, answer), entry.expires)
 
     def changed(self, task_id: str, make: Callable[[Entry], Entry]) -> Entry:
-        """A task after a change. Raises TaskNotFound, InternalError, and what `make` raises."""
+        """Change a task and return it. Raises TaskNotFound, InternalError, and what `make` raises."""
         with Explained():
             entry = self.store.change(task_id, make)
         if entry is None:
@@ -335,7 +339,7 @@ class Receiver:
         return entry
 
     def insist(self, task_id: str, make: Callable[[Entry], Entry], expires: float | None) -> Entry | None:
-        """A task after a change, however long the store fails; None once it is not there, or has expired.
+        """As `changed`, but try until the store works again; None if the task is gone, or expires meanwhile.
 
         Raises what `make` raises.
         """
@@ -352,7 +356,10 @@ class Receiver:
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
     def waited(self, entry: Entry, seconds: float = WAIT_SECONDS) -> Entry:
-        """The task after its next change, or as it is after so long. Raises TaskNotFound, InternalError."""
+        """Wait for the next change of a task, at most so long, and return the task.
+
+        Raises TaskNotFound, InternalError.
+        """
         with Explained():
             after = self.store.wait(entry.id, entry.version, seconds)
         if after is None:
@@ -362,7 +369,7 @@ class Receiver:
     # -- the runs of this process ----------------------------------------------------------------------
 
     def hear(self, entry: Entry) -> None:
-        """A task was added or changed, perhaps by another process: tell those that it concerns."""
+        """A task was added or changed, perhaps by another process: tell its run, and `on_change`."""
         run = self._runs.get(entry.id)
         if run is not None:
             run.changed(entry)
@@ -370,7 +377,7 @@ class Receiver:
             self.on_change(entry)
 
     def enter(self, run: TaskRun, entry: Entry) -> None:
-        """Keep a new task, for its run. Raises TooManyRequests, InternalError.
+        """Add the new task of a run to the store. Raises TooManyRequests, InternalError.
 
         # spec: basic/utilities/tasks/limit-concurrent
         """
@@ -387,13 +394,13 @@ class Receiver:
         _in_use.add(self)
 
     def leave(self, task_id: str) -> None:
-        """The handler of a task has come to its end, or is not waited for."""
+        """Forget the run of a task: its handler has ended, or is waited for no longer."""
         run = self._runs.pop(task_id, None)
         if run is not None:
             run.needs.close()
 
     def _watch(self) -> None:
-        """See to tasks that expire while they run."""
+        """Start the timer that cancels tasks which expire while they run, unless it is set."""
         with self._lock:
             if self._is_watching or not self._runs:
                 return
@@ -404,7 +411,7 @@ class Receiver:
         self._is_watching = False
 
     def _cancel_expired(self) -> None:
-        """Runs on the thread for timers.  # spec: basic/utilities/tasks/ttl-delete"""
+        """Cancel expired tasks, on the thread of the timers.  # spec: basic/utilities/tasks/ttl-delete"""
         with self._lock:
             self._is_watching = False
             runs, now = list(self._runs.values()), time.time()
@@ -415,24 +422,24 @@ class Receiver:
 
 
 _in_use: weakref.WeakSet[Receiver] = weakref.WeakSet()
-"""Those that have run tasks."""
+"""The receivers that have run tasks, for `_close_all`."""
 
 
 @atexit.register
 def _close_all() -> None:
-    """The program ends, and with it all tasks: what their handlers have begun they clean up."""
+    """At the exit of the program, end all tasks, so that their handlers clean up what they have begun."""
     for receiver in list(_in_use):
         receiver.close(EXIT_SECONDS)
 
 
 def _declared_in(session: Session | None) -> Json:
-    """What a server declared of tasks when a session began."""
+    """The `tasks` capability that a server declared when a session began; {} without one."""
     declared: Json = {} if session is None else session.server_capabilities.get("tasks", {})
     return declared
 
 
 def record(event: str, entry: Entry) -> None:
-    """A line for the audit.
+    """Write an event in the life of a task to the audit log.
 
     # spec: basic/utilities/tasks/log-events, basic/utilities/tasks/log-context
     """
@@ -446,7 +453,7 @@ def _new_memory_store() -> Store:
 
 
 def _answered(key: str, answer: Json, entry: Entry) -> Entry:
-    """A task after the answer to one of its questions; one that is not outstanding is ignored.
+    """The task with the answer to one of its questions. An answer to any other question changes nothing.
 
     # spec: basic/utilities/tasks/leave-input-required
     """
@@ -461,14 +468,14 @@ def _answered(key: str, answer: Json, entry: Entry) -> Entry:
 
 
 def _cancelled(entry: Entry, message: str) -> Entry:
-    """A task that was cancelled; its outcome says so to a requestor that asks for it."""
+    """The task after its cancellation. Its outcome is an error with this message."""
     return ended(entry, "cancel", error_text(InternalError(message).to_wire()), message=message)
 
 
 class Explained:
-    """Around what a store does: what it cannot do becomes the error that the peer is told.
+    """Around calls of the store: turns its errors into those that are sent to the peer.
 
-    A class, since @contextmanager takes 3 µs, in each request about a task.
+    A class, since @contextmanager would take 3 µs of each request about a task.
     # spec: basic/utilities/tasks/internal-32603, basic/utilities/tasks/standard-errors
     # spec: basic/utilities/tasks/informative-errors
     """
@@ -500,34 +507,34 @@ class TaskRun:
         call: Callable[[], Json],
         encode: Callable[[Json], bytes],
     ) -> None:
-        """`call` is what answers the request; `encode` makes JSON of what it returns."""
+        """`call` runs the handler; `encode` makes JSON of the result that it returns."""
         self.context, self.plan = context, plan
         context.handling.run = self
         self.id: str | None = None
-        """Of its task, once there is one."""
+        """The id of its task; None until there is one."""
         self.expires: float | None = None
         self.needs = contextlib.ExitStack()
-        """What lasts as long as its handler (`Receiver.needed`)."""
+        """What must not end before its handler (`Receiver.needed`)."""
         self._receiver, self._call, self._encode = receiver, call, encode
         self._turn = threading.Lock()
-        # Set when it is done, or was handed out. A task from the start is waited for by no thread.
+        # Set when the call has ended, or was handed out. No thread waits for a task from the start.
         self._settled = None if plan.at_once else threading.Event()
-        # Guarded by _turn.
-        # What came of the handler, once it has ended.
+        # Guarded by _turn: _came, _task and _message.
+        # What the handler returned and raised, once it has ended.
         self._came: tuple[Json | None, BaseException | None] | None = None
-        self._task: Json | None = None  # as it was handed out
-        self._message: str | None = None  # what was said before there was a task
-        self._told = 1  # the version that the requestor knows: the first by the answer; guarded by `speaking`
+        self._task: Json | None = None  # as the requestor gets it
+        self._message: str | None = None  # set by the handler before there was a task
+        self._told = 1  # the version that the requestor was told last; guarded by `reports.speaking`
         self._taken: set[str] = set()  # the keys of the questions whose answers the handler has
 
     # -- the thread of the request -------------------------------------------------------------------
 
     def answer(self) -> Json:
-        """The answer to the request, in three steps: the task, or what the handler gives soon.
+        """Run the request, and return its result if it ends soon; if not, the result that hands out the task.
 
         # spec: basic/utilities/tasks/create-result-returned, basic/utilities/tasks/create-result-soon
         """
-        # Step 1: a request that is a task from the start is kept before it runs.
+        # Step 1: a request that is a task from the start is stored before it runs.
         if self.plan.at_once and not self.hand_out():
             raise RequestCancelled(self.context.reason or "the request was cancelled")
         # Step 2: a worker runs the handler.
@@ -537,13 +544,13 @@ class TaskRun:
         except (QueueFull, TooManyRequests) as problem:
             self._end(None, TooManyRequests(str(problem), 1.0))
             raise TooManyRequests("too many tasks are waiting", 1.0) from None
-        # Step 3: wait for its end for a while. What takes longer is handed out as a task.
+        # Step 3: wait a while for its end. A call that takes longer is handed out as a task.
         if self._settled is not None and not self._settled.wait(self._receiver.options.grace):
             self._hand_out_or_wait(self._settled)
         return self._given()
 
     def _given(self) -> Json:
-        """The task that was handed out, or what came of the handler."""
+        """The task that was handed out; else what the handler returned. Raises what it raised."""
         if self._task is not None:
             return self.plan.created(self._task)
         result, problem = self._came or (None, None)
@@ -552,16 +559,16 @@ class TaskRun:
         return typing.cast(Json, result)
 
     def _hand_out_or_wait(self, settled: threading.Event) -> None:
-        """Hand out what takes long. A call that has begun and cannot be a task is answered when it ends.
+        """Hand out a call that takes long. If it cannot become a task, wait for its end.
 
-        Raises RequestCancelled if that is not wanted any more.
+        Raises RequestCancelled if the request is cancelled meanwhile.
         """
         self.become_task()
         while not settled.wait(WAIT_SECONDS):
             self.context.check_cancelled()
 
     def become_task(self) -> bool:
-        """As `hand_out`; also False where the limit is reached, or the store fails."""
+        """As `hand_out`, but also False, with a warning, if a limit is reached or the store fails."""
         try:
             return self.hand_out()
         except ProtocolError as problem:
@@ -569,9 +576,9 @@ class TaskRun:
             return False
 
     def hand_out(self) -> bool:
-        """Make a task of the request, unless it has ended; False if it has, or was cancelled.
+        """Make the request a task, unless it is one. False if its handler has ended, or it was cancelled.
 
-        The store has the task when this returns. Raises TooManyRequests, InternalError.
+        The store has the task when this returns True. Raises TooManyRequests, InternalError.
         # spec: basic/utilities/tasks/starts-working, basic/utilities/tasks/id-by-receiver
         # spec: basic/utilities/tasks/id-unique
         # spec: extensions/tasks/durable-before-return, extensions/tasks/consistency-awaited
@@ -599,7 +606,7 @@ class TaskRun:
         """
         options, now = self._receiver.options, time.time()
         most = options.max_ttl
-        # Compared as it is: an integer may be more than a float can hold.
+        # Limited before it is divided: an integer of JSON may be too large to become a float.
         wanted = options.ttl if self.plan.ttl is None else min(self.plan.ttl, 1000 * most) / 1000
         seconds = min(max(wanted, MIN_TTL_SECONDS), most)
         state: Json = {
@@ -623,7 +630,7 @@ class TaskRun:
     # -- the worker --------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run the handler to its end. One whose task was cancelled before it began does not run."""
+        """Run the handler to its end. It does not run if its task was cancelled before."""
         if self.context.cancelled:
             self._end(None, RequestCancelled(self.context.reason or "the task was cancelled"))
             return
@@ -633,7 +640,7 @@ class TaskRun:
             result, problem = self._run_to_end(again)
 
     def _run_to_end(self, call: Callable[[], Json]) -> tuple[Json | None, BaseException | None]:
-        """What a call returned, or else what it raised."""
+        """Make a call; return its result and None, or None and what it raised."""
         process = forks.count
         result, problem = None, None
         try:
@@ -645,9 +652,10 @@ class TaskRun:
         return result, problem
 
     def _end(self, result: Json | None, problem: BaseException | None) -> bool:
-        """What came of the handler: for the thread of the request, or for the store if there is a task.
+        """Hand over what the handler returned or raised: to the store if there is a task, and else to the
+        thread of the request.
 
-        False if the result asks, and there is a task by now: then this is not its end.
+        False if the result is input_required and there is a task: then the handler has to run once more.
         """
         with self._turn:
             if self.id is not None and is_input_required(result):
@@ -664,9 +672,9 @@ class TaskRun:
         return True
 
     def _call_again(self, result: Json) -> Json:
-        """Run the handler again, as a retry would, because its result asks, which that of a task does not.
+        """Run the handler again, as a retry would: its result is input_required, which does not end a task.
 
-        It was unwound by a question just before there was a task, or it made such a result itself.
+        A question unwound the handler just before there was a task, or the handler made such a result itself.
         """
         asked = handler_made_questions(self.context, result)
         answers = self.ask(list(asked.values()), None) if asked else []
@@ -676,14 +684,14 @@ class TaskRun:
         return self._call()
 
     def _ending(self, result: Json | None, problem: BaseException | None) -> Callable[[Entry], Entry]:
-        """What the end makes of the task.
+        """The change with which the task ends.
 
         # spec: basic/utilities/tasks/result-exact
         """
         if problem is None and result is not None:
             try:
                 outcome = self._encode(result)
-            except Exception as reason:  # a hook, or a handler of the author's, made it
+            except Exception as reason:  # a hook, or the author's handler, made the result
                 problem = reason
             else:
                 failed = _failed(outcome)
@@ -701,7 +709,7 @@ class TaskRun:
         return lambda entry: ended(entry, "fail", text, message=message)
 
     def _keep(self, task_id: str, make: Callable[[Entry], Entry]) -> None:
-        """Have the store keep the end of the task."""
+        """Store the end of the task, however long the store fails."""
         with contextlib.suppress(TaskIsOver):  # it was cancelled meanwhile: the first end counts
             entry = self._receiver.insist(task_id, make, self.expires)
             if entry is not None:
@@ -711,7 +719,7 @@ class TaskRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be said of it."""
+        """Whether the handler has ended, or was cancelled: nothing more is sent for it then."""
         return self._came is not None or self.context.cancelled
 
     def ask(self, questions: Sequence[Question], timeout: float | None) -> list[Any]:
@@ -721,7 +729,7 @@ class TaskRun:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         for question in questions:
-            encode(question.params)  # what has no JSON form is an error here, not where the task is told of
+            encode(question.params)  # raises here, and not in tasks/get, if it has no JSON form
         keys: list[str] = []
 
         def add(entry: Entry) -> Entry:
@@ -749,7 +757,7 @@ class TaskRun:
         return [question.read(_read(answer)) for question, answer in zip(questions, answers, strict=True)]
 
     def _answers(self, entry: Entry, keys: Sequence[str], deadline: float | None) -> list[Json]:
-        """Wait until all these questions are answered."""
+        """Wait until all these questions are answered, and return the answers."""
         while True:
             found = entry.state.get("answers", {})
             if all(key in found for key in keys):
@@ -768,7 +776,7 @@ class TaskRun:
                 self.context.sleep(left)
 
     def _withdraw(self, task_id: str, keys: Sequence[str]) -> None:
-        """Ask these questions no longer."""
+        """Take these questions back: the handler waits for them no longer."""
 
         def make(entry: Entry) -> Entry:
             asked = {key: each for key, each in entry.state.get("asked", {}).items() if key not in keys}
@@ -780,7 +788,7 @@ class TaskRun:
             self._receiver.changed(task_id, make)
 
     def set_message(self, message: str) -> None:
-        """What the handler says of the task's state; it is kept for a task that is yet to come."""
+        """Set the status message of the task. Before there is a task, keep it for the one there may be."""
         with self._turn:
             self._message, task_id = message, self.id
         if task_id is not None:
@@ -791,7 +799,7 @@ class TaskRun:
                 )
 
     def notify(self, method: str, params: Json) -> None:
-        """Send what the handler says while it runs, to the connection that began the task, if it still is.
+        """Send a notification of the handler to the connection that began the task, if that is still open.
 
         # spec: basic/patterns/progress/task-token-lives-on, basic/patterns/progress/task-same-token
         # spec: basic/patterns/progress/task-stop-when-terminal
@@ -806,10 +814,10 @@ class TaskRun:
     # -- changes ---------------------------------------------------------------------------------------
 
     def changed(self, entry: Entry) -> None:
-        """The task has changed: its handler ends with it, and its requestor is told."""
+        """The task has changed: cancel its handler if it is over, and tell its requestor."""
         if entry.runner is None and self._came is None:
             self.context.cancel(entry.state.get("message", "the task is over"))
-        # Two threads may bring two changes in the wrong order: then the older one is not told of.
+        # Two threads may bring two changes in the wrong order: then the older one is not sent.
         with self.context.reports.speaking, contextlib.suppress(McpError):
             if entry.version > self._told:
                 self._told = entry.version
@@ -826,7 +834,10 @@ def _read(answer: Json) -> Json:
 
 
 def _failed(outcome: bytes) -> Json | None:
-    """The result of a tool that says it failed, as it was encoded: one that has no JSON form says so then."""
+    """The encoded result of a tool, if it says that the tool failed; None otherwise.
+
+    Read from the encoded form, since a result without a JSON form is encoded as a failure.
+    """
     if b'"isError"' not in outcome:
         return None
     result: Json = json.loads(outcome)
@@ -834,11 +845,11 @@ def _failed(outcome: bytes) -> Json | None:
 
 
 MAX_MESSAGE_CHARACTERS = 500
-"""Of what a tool says of its failure, in the status of its task."""
+"""Characters of a tool's account of its failure that go into the status message of its task."""
 
 
 def _text_of(result: Json) -> str | None:
-    """What a tool says that failed."""
+    """The text of a result, in which a tool says why it failed; None if it has no text."""
     blocks = result.get("content")
     texts = [b.get("text") for b in blocks if isinstance(b, dict)] if isinstance(blocks, list) else []
     said = "\n".join(text for text in texts if isinstance(text, str))[:MAX_MESSAGE_CHARACTERS]
