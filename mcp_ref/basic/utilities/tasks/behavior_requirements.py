@@ -85,7 +85,7 @@ __all__ = ["Plan", "Receiver", "TaskNotFound", "TaskOptions", "TaskRun"]
 _log = logger("mcp_ref.tasks")
 
 ID_BYTES = 16
-"""Random bytes in the id of a task, which so cannot be guessed.
+"""Random bytes in the id of a task, so that it cannot be guessed.
 
 # spec: basic/utilities/tasks/unguessable-ids, extensions/tasks/unguessable-ids
 """
@@ -112,7 +112,7 @@ MAX_TAKERS = 4
 """Threads of a receiver that store answers for tasks: each answer is one change of the store."""
 
 MAX_QUESTIONS = 100
-"""Questions that one task may ask, from its beginning to its end."""
+"""Questions that one task may ask in its lifetime."""
 
 MAX_PAUSE_SECONDS = 5.0
 """The longest pause before a change is tried again while the store fails. The pauses double, from 0.1 s."""

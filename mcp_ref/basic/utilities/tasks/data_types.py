@@ -2,11 +2,11 @@
 
     working  <->  input_required         either  ->  completed, failed or cancelled, which are final
 
-The status of a task changes by `step` alone, which follows one table.
+Only `step` changes the status of a task, by one table (`TRANSITIONS`).
 
 A store keeps a task as an entry (runtime/stores/store). Its `state` is a `TaskState`; its runner is the
-process that works on it, and is gone when the status is final. The two eras describe the same entry in
-different words (`FIELDS`), and differ on a tool that says it failed: see `described`.
+process that works on the task, and None once the status is final. The two eras describe the same entry with
+different field names (`Words`), and give a tool that says it failed different statuses: see `described`.
 
 Revisions   2025-11-25: `Task`. 2026-07-28: the same with other names (mcp_ref/extensions/tasks).
 Errors      TaskIsOver: the table has no such step.
@@ -46,7 +46,7 @@ __all__ = [
 _log = logger("mcp_ref.tasks")
 
 RELATED_TASK = "io.modelcontextprotocol/related-task"
-"""The member of `_meta` that says which task a message belongs to, as RelatedTaskMetadata."""
+"""The key in `_meta` under which a message names the task it belongs to, as RelatedTaskMetadata."""
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -54,7 +54,7 @@ TaskStatus = Literal["working", "input_required", "completed", "failed", "cancel
 
 
 class TaskMetadata(TypedDict, total=False):
-    """On a request: run this as a task, and keep its result for so many milliseconds."""
+    """`task` in the params of a request: run this as a task, and keep its result for `ttl` milliseconds."""
 
     ttl: int
 
@@ -70,7 +70,7 @@ class Task(TypedDict, total=False):
     createdAt: Required[str]
     lastUpdatedAt: Required[str]
     ttl: Required[int | None]
-    """Milliseconds from its creation; None for ever."""
+    """Milliseconds from creation to deletion; None: unlimited."""
     pollInterval: int
 
 
@@ -80,14 +80,14 @@ class TaskAugmentedRequestParams(TypedDict, total=False):
 
 
 class CreateTaskResult(TypedDict, total=False):
-    """What answers at once to a request that is run as a task."""
+    """The result that at once answers a request which is run as a task."""
 
     _meta: Json
     task: Required[Task]
 
 
 class TaskIdParams(TypedDict, total=False):
-    """Which task is meant."""
+    """The params of tasks/get, tasks/result and tasks/cancel."""
 
     taskId: Required[str]
 
@@ -97,7 +97,7 @@ class GetTaskResult(Task, total=False):
 
 
 class GetTaskPayloadResult(TypedDict, total=False):
-    """Whatever the request would have given that the task is of."""
+    """The result of tasks/result: that of the request which became the task, whatever its type."""
 
     _meta: Json
 
@@ -132,14 +132,16 @@ DEFINITIONS: dict[str, Any] = {
 
 
 def related(said: Json, task_id: str) -> Json:
-    """The params of a message, or a result, with the task that it belongs to."""
+    """The params of a message, or a result, with the id of the task that it belongs to in `_meta`."""
     meta = said.get("_meta")
-    meta = meta if isinstance(meta, dict) else {}  # it may be of a hook's making
+    meta = meta if isinstance(meta, dict) else {}  # a hook may have made it
     return {**said, "_meta": {**meta, RELATED_TASK: {"taskId": task_id}}}
 
 
 def related_as(method: str, params: Json, said: Json) -> Json:
-    """What is said of a request, in its result or a notification, with the task that the request belongs to.
+    """The result of a request, or the params of a notification about it, related to the request's own task.
+
+    Unchanged if the request belongs to no task.
 
     # spec: basic/utilities/tasks/related-task-metadata
     """
@@ -148,7 +150,9 @@ def related_as(method: str, params: Json, said: Json) -> Json:
 
 
 def _task_of(method: str, params: Json) -> str | None:
-    """The task that a request belongs to, if any: what tasks/get and its like do is not said of one.
+    """The id of the task that a request belongs to; None if it belongs to none.
+
+    Of the requests about tasks, only tasks/result belongs to the task that it names.
 
     # spec: basic/utilities/tasks/related-task-exempt
     """
@@ -184,38 +188,38 @@ TRANSITIONS: dict[TaskStatus, dict[TaskEvent, TaskStatus]] = {
     "failed": {},
     "cancelled": {},
 }
-"""What follows on an event. Where there is nothing, the event comes too late."""
+"""Status -> event -> the next status. An event that is not listed comes too late."""
 
 FINAL = frozenset(status for status, following in TRANSITIONS.items() if not following)
 """The statuses that never change again."""
 
 
 class TaskState(TypedDict, total=False):
-    """What a store keeps of a task, beside its owner, its times and its outcome."""
+    """The `state` of a task's entry: what is stored besides its owner, its times and its outcome."""
 
     status: Required[TaskStatus]
     message: str
     """For people: what is being done, or what went wrong."""
     method: Required[str]
-    """Of the request that runs."""
+    """The method of the request that runs."""
     updated: Required[float]
-    """Seconds since 1970."""
+    """When the state last changed, in seconds since 1970."""
     ttl: Required[int | None]
-    """Milliseconds from its creation."""
+    """Milliseconds from creation to deletion."""
     poll: Required[int]
-    """Milliseconds between two looks at it, as the receiver would have it."""
+    """Milliseconds that the requestor is asked to wait between two requests tasks/get."""
     asked: dict[str, Json]
     """The questions that wait for an answer: key -> {method, params}."""
     answers: dict[str, Json]
-    """Those that were answered: key -> {result}, {error}, or {invalid: why}."""
+    """The answers to earlier questions: key -> {result}, {error}, or {invalid: why}."""
     count: int
-    """Questions asked until now: the next one's key is unique."""
+    """How many questions were asked so far. It makes the key of the next one unique."""
     is_error: bool
     """Whether the outcome is the result of a tool that says it failed."""
 
 
 class TaskIsOver(InvalidParams):
-    """The status of a task is final, so that nothing more can happen to it."""
+    """The status of a task is final: the event comes too late."""
 
     def __init__(self, event: str, status: str) -> None:
         super().__init__(f"Cannot {event} task: already in terminal status {status!r}")
@@ -224,7 +228,7 @@ class TaskIsOver(InvalidParams):
 def step(entry: Entry, event: TaskEvent, **changes: Any) -> Entry:
     """The task after an event; `changes` are members of its state. Raises TaskIsOver.
 
-    Every change of a status is made here.
+    Every change of a status goes through this function.
     """
     state = typing.cast(TaskState, entry.state)
     following = TRANSITIONS[state["status"]].get(event)
@@ -234,7 +238,7 @@ def step(entry: Entry, event: TaskEvent, **changes: Any) -> Entry:
 
 
 def with_state(entry: Entry, changes: Json) -> Entry:
-    """The task with these members of its state; a member None is left out."""
+    """The task with these members of its state changed; a member that is None is removed."""
     state = {**entry.state, **changes, "updated": time.time()}
     if isinstance(state.get("message"), str):
         state["message"] = writable(state["message"])
@@ -242,7 +246,7 @@ def with_state(entry: Entry, changes: Json) -> Entry:
 
 
 def writable(message: str) -> str:
-    """A message for people, in characters that UTF-8 has: half a surrogate pair is told by its number."""
+    """A message for people that UTF-8 can encode: half a surrogate pair is written as an escape."""
     return message.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -251,13 +255,13 @@ def _is_kept(name: str, value: Any) -> bool:
 
 
 def ended(entry: Entry, event: TaskEvent, outcome: bytes, **changes: Any) -> Entry:
-    """The task with its outcome: no process runs it any more, and what was asked is forgotten."""
+    """The task after its end, with its outcome: without a runner, and without its questions and answers."""
     over = step(entry, event, asked=None, answers=None, count=None, **changes)
     return replace(over, runner=None, outcome=outcome)
 
 
 def error_text(error: Error) -> bytes:
-    """A JSON-RPC error as an outcome."""
+    """A JSON-RPC error as the outcome of a task, in bytes."""
     try:
         return to_json(error).encode("utf-8")
     except (TypeError, ValueError, RecursionError):
@@ -266,7 +270,7 @@ def error_text(error: Error) -> bytes:
 
 
 def abandoned(entry: Entry) -> Entry:
-    """A task whose process, or whose server, has ended: it failed, and says why."""
+    """The task after its process, or its server or client, has ended: failed, with a message that says so."""
     problem = InternalError("The task was interrupted, since what ran it has ended; start it again.")
     return ended(entry, "fail", error_text(problem.to_wire()), message=problem.message)
 
@@ -276,11 +280,11 @@ def is_over(entry: Entry) -> bool:
     return entry.state["status"] in FINAL
 
 
-# ------------------------------------------------------------------------- a task in words
+# ------------------------------------------------------------------ a task, as its requestor sees it
 
 
 class Words(NamedTuple):
-    """How an era describes a task."""
+    """How an era describes a task: the names of two fields, and one status."""
 
     ttl: str
     poll: str
@@ -290,11 +294,11 @@ class Words(NamedTuple):
 
 # spec: basic/utilities/tasks/failed-status
 FIELDS = Words("ttl", "pollInterval", "failed")
-"""2025-11-25."""
+"""The words of 2025-11-25."""
 
 
 def described(entry: Entry, words: Words = FIELDS) -> Json:
-    """A task as it is told to its requestor.
+    """The task as its requestor gets it: the fields of `Task`, in the words of its era.
 
     # spec: basic/utilities/tasks/created-at, basic/utilities/tasks/last-updated-at
     # spec: basic/utilities/tasks/ttl-actual, basic/utilities/tasks/poll-interval
@@ -313,7 +317,7 @@ def described(entry: Entry, words: Words = FIELDS) -> Json:
 
 
 def timestamp(seconds: float) -> str:
-    """A time as ISO 8601 has it, in UTC."""
+    """A time as an ISO 8601 timestamp in UTC, with milliseconds."""
     whole = int(seconds)
     return f"{_to_the_second(whole)}.{int(1000 * (seconds - whole)):03d}Z"
 

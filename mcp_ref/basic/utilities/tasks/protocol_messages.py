@@ -2,19 +2,20 @@
 
     tools/call with `task`   plan_of: may this call be a task?   -> {task}, and the handler runs on a worker
     tasks/get                on_get                              -> the task as it is
-    tasks/result             on_result: waits for the end, and passes on what the handler asks meanwhile
+    tasks/result             on_result: waits for the end, and passes on the handler's questions meanwhile
     tasks/cancel             on_cancel
-    tasks/list               on_list: those of the same principal, in the order in which they began
+    tasks/list               on_list: the tasks of the same principal, in the order in which they began
 
-Server half   the handlers, for a client that runs tasks as well: `TaskHost` is either. `capability` declares.
-Client half   `augmented`, `created`, `immediate_response`, `check_may_augment`; for a server that asks its
-              client to run a task as well
+Server half   the handlers, which a client that runs tasks uses too: a `TaskHost` is a server or a client.
+              `capability` makes what either declares.
+Client half   `augmented`, `created`, `immediate_response`, `check_may_augment`; and `ask_as_tasks`, for a
+              server that asks its client to run tasks
 
 Revisions   2025-11-25.
 Errors      -32601 for a tool that is not called as its `taskSupport` says; -32602 for a task that is unknown
-            or not to be cancelled, and for a cursor that the list did not give out.
-Threads     handlers run where requests run. `on_result` keeps its thread until the task is over: as many of
-            them as MAX_WAITING at once.
+            or already over when it should be cancelled, and for a cursor that the list did not give out.
+Threads     handlers run where requests run. `on_result` keeps its thread until the task is over; at most
+            MAX_WAITING of them wait at once.
 """
 
 from __future__ import annotations
@@ -77,18 +78,18 @@ __all__ = [
 REVISION = revision("2025-11-25")
 
 MODEL_IMMEDIATE_RESPONSE = "io.modelcontextprotocol/model-immediate-response"
-"""The member of the `_meta` of a CreateTaskResult that a model can be given at once."""
+"""The key in the `_meta` of a CreateTaskResult of a text that a model can be given at once."""
 
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
-"""How a tool may be called: as an ordinary request alone, either way, or as a task alone."""
+"""How a tool may be called: only as an ordinary request, either way, or only as a task."""
 
 # ------------------------------------------------------------------------- capabilities
 
 
 def capability(requests: Json, *, lists: bool) -> Json:
-    """What a receiver declares, for these requests: {"tools": {"call": {}}}.
+    """The `tasks` capability of a receiver that runs these `requests` as tasks: {"tools": {"call": {}}}.
 
-    A receiver that cannot tell its requestors apart does not list: everybody's tasks would be in it.
+    A receiver that cannot tell its requestors apart offers no list: it would show each the tasks of all.
     # spec: basic/utilities/tasks/capability-declared, basic/utilities/tasks/no-list-unidentified
     """
     declared: Json = {"cancel": {}, "requests": requests}
@@ -96,7 +97,7 @@ def capability(requests: Json, *, lists: bool) -> Json:
 
 
 def may_augment(declared: Json, method: str) -> bool:
-    """Whether a peer that declared this runs such a request as a task.
+    """Whether a peer that declared these capabilities may be asked to run this method as a task.
 
     # spec: basic/utilities/tasks/capability-exhaustive
     """
@@ -115,11 +116,11 @@ class TaskHost(Protocol):
 
     @property
     def tasks(self) -> Receiver:
-        """Its tasks."""
+        """The tasks that it runs."""
 
 
 class TaskTool(Protocol):
-    """A tool, as this page sees it."""
+    """The part of a tool that this page needs."""
 
     @property
     def task_support(self) -> TaskSupport: ...
@@ -135,7 +136,7 @@ class TaskTools(Protocol):
 
 
 class AskedForPlan:
-    """A request that is a task because its requestor wants it to be one."""
+    """The plan of a request that is a task because its requestor asked for it (2025-11-25)."""
 
     words = FIELDS
     at_once = relates = True
@@ -145,7 +146,7 @@ class AskedForPlan:
         self._immediate_response = immediate_response
 
     def created(self, task: Json) -> Json:
-        """A CreateTaskResult.
+        """The CreateTaskResult.
 
         # spec: basic/utilities/tasks/create-result-nested, basic/utilities/tasks/model-immediate-response
         """
@@ -154,7 +155,7 @@ class AskedForPlan:
         return {"task": task, "_meta": {MODEL_IMMEDIATE_RESPONSE: self._immediate_response}}
 
     def notify(self, run: TaskRun, entry: Entry) -> None:
-        """Tell the connection that began the task, once it knows of it.
+        """Notify the connection that began the task, once the request is answered: it then knows the id.
 
         # spec: basic/utilities/tasks/status-notification, basic/utilities/tasks/notify-no-related-task
         """
@@ -164,7 +165,7 @@ class AskedForPlan:
 
 
 def plan_of(tools: TaskTools, context: RequestContext) -> AskedForPlan | None:
-    """How this call of a tool runs as a task; None if it is an ordinary one. Raises MethodNotFound.
+    """The plan for this call of a tool as a task; None for an ordinary call. Raises MethodNotFound.
 
     # spec: basic/utilities/tasks/tool-forbidden-32601, basic/utilities/tasks/tool-required-32601
     # spec: basic/utilities/tasks/task-field-opts-in, basic/utilities/tasks/process-normally-undeclared
@@ -185,11 +186,11 @@ def plan_of(tools: TaskTools, context: RequestContext) -> AskedForPlan | None:
 
 
 def ttl_of(context: RequestContext) -> int | None:
-    """The lifetime that the requestor wants, in milliseconds. Raises InvalidParams.
+    """The ttl that the requestor asks for, in milliseconds; None if it does not say. Raises InvalidParams.
 
     # spec: basic/utilities/tasks/ttl-requested
     """
-    try:  # a client has no table of methods that has checked it
+    try:  # not checked before: a client has no table of methods that would do it
         checker(TaskMetadata, REVISION.date)(context.params["task"])
     except Mismatch as problem:
         raise InvalidParams(f"{context.method}: task: {problem}") from None
@@ -200,7 +201,7 @@ def ttl_of(context: RequestContext) -> int | None:
 
 
 def on_get(host: TaskHost, params: Json, context: RequestContext) -> Json:
-    """The task as it is now. It is no reason for a stream: nothing else is said.
+    """The task as it is now. Nothing is sent before the result, so no stream is opened for it.
 
     # spec: basic/utilities/tasks/get-no-sse-upgrade, basic/utilities/tasks/related-task-not-in-results
     # spec: basic/utilities/tasks/task-id-parameter-wins, basic/utilities/tasks/related-task-ignored
@@ -215,7 +216,7 @@ def on_cancel(host: TaskHost, params: Json, context: RequestContext) -> Json:
         raise MethodNotFound("tasks/cancel was not declared when this session began")
     try:
         entry = host.tasks.cancel(params["taskId"], context.principal, "The task was cancelled by request.")
-    except TaskIsOver:  # it names the status that tasks/get has
+    except TaskIsOver:  # name the status that tasks/get shows: a tool's failure is "failed"
         status = described(host.tasks.find(params["taskId"], context.principal))["status"]
         raise TaskIsOver("cancel", status) from None
     return described(entry)
@@ -226,12 +227,12 @@ PAGE_SIZE = 100
 
 
 def on_list(host: TaskHost, params: Json, context: RequestContext) -> Json:
-    """One page of the tasks of this principal.
+    """One page of the list of this principal's tasks.
 
     # spec: basic/utilities/tasks/list-paginated, basic/utilities/tasks/list-next-cursor
     # spec: basic/utilities/tasks/list-complete, basic/utilities/tasks/list-own-context
     """
-    # A client that no principal is known of would get the tasks of all of these.
+    # Without principals, clients that share a connection are not told apart: each would see all tasks.
     has_list = context.principal is not None or not context.connection.responder.is_shared
     # spec: basic/utilities/tasks/list-capability
     if not has_list or "list" not in host.tasks.declared(context):
@@ -246,12 +247,12 @@ def on_list(host: TaskHost, params: Json, context: RequestContext) -> Json:
 
 
 def _cursor(entry: Entry) -> str:
-    """The cursor of the page that begins after a task."""
+    """The cursor for the page that begins after this task."""
     return base64.urlsafe_b64encode(json.dumps([entry.created, entry.id]).encode()).decode().rstrip("=")
 
 
 def _place(cursor: str) -> tuple[float, str]:
-    """The place in the list that a cursor stands for. Raises InvalidParams.
+    """The creation time and the id of the task that a cursor points behind. Raises InvalidParams.
 
     # spec: basic/utilities/tasks/unknown-cursor-32602
     """
@@ -265,7 +266,7 @@ def _place(cursor: str) -> tuple[float, str]:
 
 
 class StoredError(ProtocolError):
-    """The JSON-RPC error that a request of a task ended with, sent as it was."""
+    """The JSON-RPC error with which the request of a task ended, sent as it was."""
 
     def __init__(self, error: Json) -> None:
         super().__init__(error["message"], data=error.get("data"))
@@ -273,7 +274,7 @@ class StoredError(ProtocolError):
 
 
 def outcome_of(entry: Entry) -> Json:
-    """What the request of a task that is over would have answered. Raises StoredError.
+    """The result of the request that became this task, which is over. Raises StoredError.
 
     # spec: basic/utilities/tasks/result-terminal, basic/utilities/tasks/result-same-error
     # spec: basic/utilities/tasks/result-same-success
@@ -282,18 +283,18 @@ def outcome_of(entry: Entry) -> Json:
     outcome: Json = json.loads(entry.outcome or b"{}")
     if entry.state["status"] != "completed":
         raise StoredError(outcome)
-    outcome.pop("resultType", None)  # of a task that was begun in 2026-07-28
+    outcome.pop("resultType", None)  # if the task was begun in 2026-07-28
     return related(outcome, entry.id)
 
 
 MAX_WAITING = 50
-"""Requests tasks/result that wait at once on one receiver, and never more than half of the workers that serve
-a connection: tasks/get and tasks/cancel need one as well.
+"""Requests tasks/result that may wait at once on one receiver, and never more than half of the workers that
+serve a connection: tasks/get and tasks/cancel need workers, too.
 """
 
 
 def on_result(host: TaskHost, params: Json, context: RequestContext) -> Json:
-    """Wait until the task is over, and answer what its request would have.
+    """Wait until the task is over, and return the result of its request.
 
     # spec: basic/utilities/tasks/result-blocks
     """
@@ -305,7 +306,7 @@ def on_result(host: TaskHost, params: Json, context: RequestContext) -> Json:
 
 
 def _end_of(host: TaskHost, entry: Entry, context: RequestContext) -> Entry:
-    """The task when it is over. Raises TooManyRequests, RequestCancelled, TaskNotFound."""
+    """Wait for the end of a task. Raises TooManyRequests, RequestCancelled, TaskNotFound."""
     workers = context.connection.responder.workers
     most = MAX_WAITING if workers is None else min(MAX_WAITING, max(1, workers.limit // 2))
     with host.tasks.waiting(most), contextlib.closing(Relay(host.tasks, entry, context)) as relay:
@@ -317,19 +318,19 @@ def _end_of(host: TaskHost, entry: Entry, context: RequestContext) -> Entry:
 
 
 class Relay:
-    """Passes the questions of a task on to its requestor, while that waits for the result.
+    """Passes the questions of a task on to its requestor, while a tasks/result waits for the end.
 
-    A question that another tasks/result has sent before is sent again: the connection of that one may be
-    gone. The first answer counts, and the others are told that theirs is not wanted any more.
+    A question that another tasks/result has sent is sent again, since the connection of that one may be gone.
+    The first answer counts; the question is withdrawn wherever else it was sent.
     # spec: basic/utilities/tasks/related-task-on-requests, basic/utilities/tasks/related-task-shared
     """
 
     def __init__(self, receiver: Receiver, entry: Entry, context: RequestContext) -> None:
         self._receiver, self._entry, self._context = receiver, entry, context
-        self._calls: dict[str, Call] = {}  # of the questions sent, by key
+        self._calls: dict[str, Call] = {}  # the questions sent, by key
 
     def send(self, entry: Entry) -> None:
-        """Send the questions that are new, and withdraw those that were answered in another way."""
+        """Send the questions that are new, and withdraw those that were answered elsewhere."""
         asked = entry.state.get("asked", {})
         for key, call in self._calls.items():
             if key not in asked and not call.done:
@@ -339,7 +340,7 @@ class Relay:
                 self._calls[key] = self._ask(key, question)
 
     def _may_ask(self, question: Json) -> bool:
-        """Whether this client can be asked here: it need not be the one that began the task."""
+        """Whether this requestor can be asked here: it need not be the client that began the task."""
         try:
             check_needs(self._context, question["method"], question["params"])
         except LocalError:
@@ -350,28 +351,28 @@ class Relay:
         return self._context.connection.call(
             question["method"],
             related(question["params"], self._entry.id),
-            timeout=self._receiver.options.max_ttl,  # the task's own time-out and expiry come before
+            timeout=self._receiver.options.max_ttl,  # the handler's time-out, or the task's end, comes first
             on_done=lambda call: self._receiver.takers.submit(self._take, (key, call), always=True),
             outbox=self._context.arrival.outbox,
         )
 
     def _take(self, what: tuple[str, Call]) -> None:
-        """An answer is there, or will not come. Runs on a thread of the receiver's."""
+        """Store an answer, if there is one. Runs on one of the receiver's `takers`."""
         key, call = what
         answer = _answer_of(call)
-        # Without one, the connection is gone, or the question was withdrawn: it may be asked over another.
+        # None: the connection is gone, or the question was withdrawn. Another connection may still ask it.
         if answer is not None:
             self._receiver.keep_answer(self._entry, key, answer)
 
     def close(self) -> None:
-        """The request for the result is over: what it asked is not waited for any more."""
+        """Withdraw the questions that have no answer yet: the tasks/result is over."""
         for call in self._calls.values():
             if not call.done:
                 self._context.connection.cancel(call, "the task is over, or is waited for no longer")
 
 
 def _answer_of(call: Call) -> Json | None:
-    """What a task is to keep of a request that is done; None if the requestor said nothing."""
+    """What a task stores of a call that is done; None if the requestor gave no answer."""
     outcome = call.outcome
     if isinstance(outcome, dict):
         return {"result": outcome}
@@ -388,7 +389,7 @@ METHODS = (
     Method("tasks/get", on_get, params=TaskIdParams, result=GetTaskResult, **_TASKS),
     Method("tasks/result", on_result, params=TaskIdParams, result=GetTaskPayloadResult, **_TASKS),
     Method("tasks/cancel", on_cancel, params=TaskIdParams, result=CancelTaskResult, **_TASKS),
-    # By name: `basic` stands below `server`, whose page on pagination has this shape.
+    # The shape by its name: `basic` must not import `server`, whose page on pagination defines it.
     Method("tasks/list", on_list, params="ListParams", result=ListTasksResult, **_TASKS),
 )
 NOTIFICATIONS = (
@@ -402,13 +403,13 @@ NOTIFICATIONS = (
     ),
 )
 HANDLERS: dict[str, Callable[[Any, Json, Any], Json]] = {row.name: row.handler for row in METHODS}
-"""For a client, which runs tasks for its server."""
+"""Method -> handler, for a client that runs tasks for its server."""
 
 # ----------------------------------------------------------------------- client half
 
 
 class NoTask(LocalError):
-    """A call cannot run as a task: why, and what Python calls in its place."""
+    """A call cannot run as a task: why, and what to call instead."""
 
     def __init__(self, why: str, instead: str) -> None:
         super().__init__(f"{why}: {instead}")
@@ -416,7 +417,7 @@ class NoTask(LocalError):
 
 
 def check_may_augment(client: KnowsServer, tool: Json) -> None:
-    """Check that a call of this tool may ask for a task. Raises LocalError.
+    """Check that a call of this tool may ask for a task. Raises NoTask, or LocalError for an unlisted tool.
 
     # spec: basic/utilities/tasks/tool-needs-capability, basic/utilities/tasks/tool-forbidden
     # spec: basic/utilities/tasks/augment-if-declared, basic/utilities/tasks/no-capability-no-tasks
@@ -427,27 +428,27 @@ def check_may_augment(client: KnowsServer, tool: Json) -> None:
             "the server runs no tools as tasks",
             "it did not declare tasks.requests.tools.call; use call_tool",
         )
-    if tool.keys() == {"name"}:  # it is not in the list of tools
+    if tool.keys() == {"name"}:  # the tool is not in the list: only its name is known
         raise LocalError(f"the server lists no tool {tool['name']!r}; call_tool asks for it all the same")
     if support_of(tool) == "forbidden":
         raise NoTask(f"{tool['name']} does not run as a task", "call it with call_tool")
 
 
 def must_augment(client: KnowsServer, tool: Json) -> bool:
-    """Whether this tool can be called as a task alone."""
+    """Whether this tool can only be called as a task."""
     declared = client.negotiated.server_capabilities or {}
     return support_of(tool) == "required" and may_augment(declared, "tools/call")
 
 
 def support_of(tool: Json) -> TaskSupport:
-    """What a tool says of tasks."""
+    """The `taskSupport` of a tool; "forbidden" if it does not say, or is not understood."""
     execution = tool.get("execution")
     said = execution.get("taskSupport") if isinstance(execution, dict) else None
     return typing.cast(TaskSupport, said) if said in ("optional", "required") else "forbidden"
 
 
 def augmented(params: Json, ttl: float | None) -> Json:
-    """The params of a request that is to run as a task, kept for so many seconds."""
+    """The params of a request, with `task`: run it as a task, and keep that for `ttl` seconds."""
     return {**params, "task": {} if ttl is None else {"ttl": round(ttl * 1000)}}
 
 
@@ -461,7 +462,7 @@ def created(method: str, result: Json) -> Json:
 
 
 def immediate_response(result: Json) -> str | None:
-    """What a model can be given at once, if a CreateTaskResult says so.
+    """The text that a model can be given at once, if a CreateTaskResult has one.
 
     # spec: basic/utilities/tasks/model-immediate-response
     """
@@ -471,7 +472,7 @@ def immediate_response(result: Json) -> str | None:
 
 
 def checked(task: Json) -> Json:
-    """What tasks/get answered. Raises InvalidResponse."""
+    """The result of tasks/get, if it is a Task. Raises InvalidResponse."""
     try:
         checker(Task, REVISION.date)(task)
     except Mismatch as problem:
@@ -480,17 +481,17 @@ def checked(task: Json) -> Json:
 
 
 class TaskNews:
-    """What the server says of one task, unasked."""
+    """The last status notification about one task, for the thread that waits for it."""
 
     def __init__(self, task_id: str) -> None:
         self.id = task_id
         self.told = threading.Event()
         self.state: Json | None = None
-        """What it said last, until it is taken."""
+        """The params of that notification; None once the thread has taken them."""
 
 
 def on_status(watched: Iterable[TaskNews], params: Json) -> None:
-    """A notifications/tasks/status: for the threads that wait for this task. Runs on the reader."""
+    """Pass a notifications/tasks/status on to the threads that wait for this task. Runs on the reader."""
     for news in list(watched):
         if news.id == params.get("taskId"):
             news.state = params
@@ -503,7 +504,7 @@ def on_status(watched: Iterable[TaskNews], params: Json) -> None:
 def ask_as_tasks(
     context: RequestContext, several: Sequence[tuple[str, Json]], timeout: float | None
 ) -> list[Json]:
-    """The results of requests that the client runs as tasks, as far as it declared that it does.
+    """The results of requests to a client. It runs as tasks those for which it declared that it can.
 
     # spec: basic/utilities/tasks/augment-if-declared
     """
@@ -519,7 +520,7 @@ def ask_as_tasks(
         for number, result in enumerate(results)
         if "task" in asked[number][1] and "task" in result
     }
-    # Step 2: fetch what came of them, when it is there.
+    # Step 2: wait for the results of the tasks.
     try:
         fetched = connection.request_all(
             [("tasks/result", {"taskId": task_id}) for task_id in ids.values()],
@@ -527,7 +528,7 @@ def ask_as_tasks(
             on_behalf_of=context,
         )
     except BaseException:
-        # Step 3: their callers no longer wait for them.
+        # Step 3: if that fails, cancel the tasks: their results are not waited for any longer.
         for task_id in ids.values():
             with contextlib.suppress(McpError):
                 connection.call("tasks/cancel", {"taskId": task_id}, on_done=_ignore)
@@ -538,4 +539,4 @@ def ask_as_tasks(
 
 
 def _ignore(call: Call) -> None:
-    """The answer to tasks/cancel: the task is cancelled, or was over."""
+    """Ignore the answer to tasks/cancel: the task is cancelled, or was over."""
