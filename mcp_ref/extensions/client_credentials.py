@@ -1,7 +1,7 @@
-"""Client credentials: a client that asks on its own behalf (page: extensions/oauth-client-credentials).
+"""Client credentials: a client that acts on its own behalf (page: extensions/oauth-client-credentials).
 
-No person is asked: a machine has credentials that its operator got for it, and shows them at the token
-endpoint.
+No person is asked: the client is a machine, and authenticates at the token endpoint with credentials that its
+operator got for it.
 
     client -> server                 request                                -> 401
     client -> server                 GET protected resource metadata
@@ -10,12 +10,13 @@ endpoint.
                                      client authentication                  -> access token
     client -> server                 request, with the token                -> 200
 
-The client authenticates by an assertion that it signs (`private_key_jwt`), or by its secret
+The client authenticates with an assertion that it signs (`private_key_jwt`), or with its secret
 (basic/authorization/token_requests, which also has the server's check of an assertion). It never registers
-by itself, and gets no refresh token: the next token is asked for in the same way.
+itself, and gets no refresh token: it asks for the next access token in the same way.
 
 Revisions   io.modelcontextprotocol/oauth-client-credentials, an extension of 2025-11-25 and 2026-07-28.
-Errors      AuthorizationError: the client has no credentials, or the server takes no such signature.
+Errors      AuthorizationError: the client has no credentials, or the server does not accept its signing
+            algorithm.
 Threads     a grant has no state.
 """
 
@@ -40,11 +41,11 @@ class ClientCredentials:
     """The grant: `OAuth(client_id=..., client_secret=..., grant=ClientCredentials())`."""
 
     registers = False  # spec: extensions/oauth-client-credentials/no-registration
-    """A client that is not registered beforehand has no credentials."""
+    """Whether the client may register itself: no, only one that was registered beforehand has credentials."""
 
     # spec: extensions/oauth-client-credentials/token-request
     def fetch(self, flow: TokenRequests[Answer]) -> Answer:
-        """One request, authenticated. Raises McpError."""
+        """Get tokens, with one authenticated request. Raises McpError."""
         client = flow.client
         # spec: extensions/oauth-client-credentials/authentication
         if client.method == "none":

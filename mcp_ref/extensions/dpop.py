@@ -1,10 +1,10 @@
 """DPoP: access tokens that are worth nothing without a key (page: extensions/dpop, RFC 9449).
 
-A bearer token is good for everyone who has it. A token that is bound to a key needs, with each request, a
-proof of possession: a JSON web token that the client signs with that key, for this one request.
+A bearer token can be used by anyone who has it. A token that is bound to a key can be used only with a proof
+of possession in each request: a JSON web token that the client signs with that key, for this one request.
 
     client -> authorization server   POST /token     DPoP: <proof>
-                                     -> token_type DPoP; the token has the thumbprint of the key (cnf.jkt)
+                                     -> token_type DPoP; the token names the key by its thumbprint (cnf.jkt)
     client -> MCP server             POST /mcp       Authorization: DPoP <token>
                                                      DPoP: <proof, with the hash of the token (ath)>
 
@@ -12,18 +12,20 @@ proof of possession: a JSON web token that the client signs with that key, for t
              claims  jti (an id, used once), htm (the method), htu (the URL without query and fragment),
                      iat (when), ath (the token's hash), nonce (if the server asked for one)
 
-A server may want its own word in each proof, so that none can be made for later. It refuses the first one
-(`use_dpop_nonce`, with 400 or 401) and says its nonce in the header DPoP-Nonce; the client makes a new proof.
+A server may demand that each proof has a nonce of the server, so that no proof can be made ahead of time. It
+refuses the first proof (`use_dpop_nonce`, with 400 or 401) and sends its nonce in the header DPoP-Nonce; the
+client makes a new proof with it.
 
 Client half: `Proofs`.   Server half: `check_proof`, `Replays`, `Nonces`.
 
 Revisions   io.modelcontextprotocol/auth/dpop, an extension of 2025-11-25 and 2026-07-28; its draft is not
             among the published pages, and refers to the RFC for everything but its name.
 Errors      server: InvalidProof (`invalid_dpop_proof`); UseNonce (`use_dpop_nonce`), which has the nonce.
-            client: none; a server that refuses a proof is what `Refusal` says.
+            client: none; if a server refuses a proof, the client sees a `Refusal`
+            (runtime/http_client/authorizing).
 Threads     any number of threads may use one Proofs, one Replays and one Nonces.
-Not here    whether the token is valid (basic/authorization/index/access_tokens); that is looked at first, so
-            that no stranger fills the memory of ids.
+Not here    whether the token is valid (basic/authorization/index/access_tokens). That is checked first: only
+            the proofs of clients with a valid token take room in `Replays`.
 """
 
 from __future__ import annotations
@@ -59,44 +61,44 @@ __all__ = [
 
 PROOF_TYPE = "dpop+jwt"
 PROOF_SECONDS = 60.0
-"""How old a proof may be, besides what the clocks differ by."""
+"""How old a proof may be, not counting the difference between the clocks."""
 MAX_JTI_CHARACTERS = 256
 MAX_NONCE_CHARACTERS = 1024
 MAX_ORIGINS = 64
-"""Servers whose last nonce a client remembers."""
+"""Servers whose last nonce a client remembers; two of one origin count as two."""
 MAX_PROOFS = 100_000
-"""Ids that a server remembers, of all clients; a dozen megabytes."""
+"""Ids of proofs that a server remembers, of all clients together: about a dozen megabytes."""
 PROOFS_OF_ONE_KEY = 4
-"""What part of that one key may take: so that one client that floods shuts out itself."""
+"""One key may take a quarter of these ids, so that a client that floods shuts out only itself."""
 NONCE_SECONDS = 120.0
-"""How long a server's nonce is the newest. It is good for once more as long."""
+"""How long a server hands out the same nonce. It accepts the nonce for as long again."""
 
 _NONCE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class InvalidProof(LocalError):
-    """A proof that shows nothing, and why. Nothing of the proof is repeated."""
+    """A proof is not accepted. The message says why, and repeats nothing of the proof."""
 
     error = "invalid_dpop_proof"
 
 
 class UseNonce(InvalidProof):
-    """A proof without the server's nonce, or with one that is too old."""
+    """A proof has no nonce of the server, or one that is too old."""
 
     error = "use_dpop_nonce"
 
     def __init__(self, nonce: str) -> None:
         super().__init__("the proof has no nonce of this server's, or an old one")
         self.nonce = nonce
-        """The one to use, for the header DPoP-Nonce."""
+        """The nonce to use, which goes into the header DPoP-Nonce."""
 
 
 # ---------------------------------------------------------------------------- both halves: URLs and hashes
 
 
 def _target(url: str) -> str:
-    """What `htu` says of a URL: no query, no fragment, no user. Raises ValueError for no URL of HTTP."""
+    """The `htu` of a URL: without query, fragment and user. Raises ValueError unless it is http or https."""
     parts = urlsplit(url)
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise ValueError("no URL of http or https")
@@ -111,7 +113,7 @@ def _origin(parts: SplitResult) -> str:
 
 
 def _same_target(htu: Any, url: str) -> bool:
-    """RFC 9449, section 4.3: compared after the normalization of RFC 3986, sections 6.2.2 and 6.2.3."""
+    """Whether `htu` names this URL. RFC 9449, section 4.3: normalized as in RFC 3986, 6.2.2 and 6.2.3."""
     try:
         return isinstance(htu, str) and _normal(_target(htu)) == _normal(_target(url))
     except ValueError:
@@ -145,7 +147,7 @@ def _hash_of(access_token: str) -> str:
 
 
 class Proofs:
-    """What a client has of DPoP: its key, and the nonces that servers gave it last."""
+    """What a client makes proofs with: its key, and the nonces that servers gave it last."""
 
     def __init__(
         self, key: Key | None = None, algorithm: str = "ES256", now: Callable[[], float] = time.time
@@ -158,22 +160,22 @@ class Proofs:
 
     @property
     def key(self) -> Key:
-        """The private key: tokens that are kept are worth nothing without it."""
+        """The private key. Tokens that outlive the process are worth nothing without it."""
         return self._key
 
     @property
     def thumbprint(self) -> str:
-        """What a token that is bound to the key says (cnf.jkt)."""
+        """The thumbprint of the key, which a token that is bound to it has as cnf.jkt."""
         return self._key.thumbprint()
 
     # spec: extensions/dpop/proof-form, extensions/dpop/proof-per-request, extensions/dpop/proof-binds-token
     def proof(
         self, method: str, url: str, *, access_token: str | None = None, nonce: str | None = None
     ) -> str:
-        """A new proof for one request: the value of its header DPoP.
+        """Make a proof for one request: the value of its header DPoP.
 
-        With `access_token` it is one for a resource server. Without `nonce` it has the one that the server
-        gave last, if it gave any.
+        With `access_token` it is a proof for a resource server. Without `nonce` it has the nonce that the
+        server gave last, if it gave any.
         """
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),
@@ -192,9 +194,9 @@ class Proofs:
 
     # spec: extensions/dpop/nonce-of-its-server, extensions/dpop/nonce-retry
     def keep_nonce(self, url: str, nonce: str | None, *, of_resource: bool) -> bool:
-        """Remember the nonce that a server sent. Whether it is a new one, so that asking again has a point.
+        """Remember the nonce that a server sent. True if it is a new one, so that a second try may succeed.
 
-        An authorization server and a resource server may share an origin; each has its own.
+        An authorization server and a resource server may share an origin; their nonces are kept apart.
         """
         if nonce is None or len(nonce) > MAX_NONCE_CHARACTERS or not _NONCE.fullmatch(nonce):
             return False
@@ -207,7 +209,7 @@ class Proofs:
         return is_new
 
     def nonce(self, url: str, *, of_resource: bool) -> str | None:
-        """The nonce that the server of a URL gave last."""
+        """The nonce that the server of a URL gave last; None if it gave none."""
         with self._lock:
             return self._nonces.get((_origin(urlsplit(url)), of_resource))
 
@@ -216,10 +218,10 @@ class Proofs:
 
 
 class Replays:
-    """The ids of the proofs that were accepted, for as long as they could be sent again.
+    """The ids of the proofs that were accepted, kept for as long as the proofs would be accepted again.
 
-    It is the memory of one process: of several behind one URL, each accepts a proof once. When it is full,
-    no proof is accepted until the oldest ends, rather than one twice.
+    It belongs to one process: of several behind one URL, each accepts a proof once. When it is full, no proof
+    is accepted until the oldest id is forgotten: otherwise a proof might be accepted twice.
     """
 
     def __init__(self, most: int = MAX_PROOFS) -> None:
@@ -233,7 +235,7 @@ class Replays:
 
     # spec: extensions/dpop/jti-once
     def add(self, thumbprint: str, jti: str, *, now: float, seconds: float) -> None:
-        """Remember an id for some seconds. Raises InvalidProof for one that was there before."""
+        """Remember an id for some seconds. Raises InvalidProof if it is known, or if there is no room."""
         digest = hashlib.sha256(f"{thumbprint} {jti}".encode("utf-8", "surrogatepass")).digest()[:16]
         with self._lock:
             self._forget(now)
@@ -247,7 +249,7 @@ class Replays:
             self._by_key[thumbprint] += 1
 
     def _forget(self, now: float) -> None:
-        """Those that have ended. The oldest stand first; while a clock was set back, they are kept longer."""
+        """Forget the ids whose time is over, oldest first. If the clock is set back, ids stay longer."""
         while self._ends:
             digest, (end, thumbprint) = next(iter(self._ends.items()))
             if end > now:
@@ -259,7 +261,7 @@ class Replays:
 
 
 class Nonces:
-    """A server's nonces: made of a secret and of the time, so that none has to be remembered."""
+    """A server's nonces, computed from a secret and the time, so that none has to be remembered."""
 
     def __init__(
         self,
@@ -267,18 +269,18 @@ class Nonces:
         seconds: float = NONCE_SECONDS,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`secret`: the same for all processes behind one URL; without it, this process makes one up."""
+        """`secret`: the same for all processes behind one URL; without it, this process makes up its own."""
         self._secret = (*secrets_of(secret), os.urandom(32))[0]
         self._seconds = seconds
         self._now = now
 
     def new(self) -> str:
-        """The one of now."""
+        """The current nonce."""
         return self._at(self._period())
 
     # spec: extensions/dpop/nonce-required
     def check(self, nonce: Any) -> None:
-        """Raises UseNonce for any but the one of now and the one before."""
+        """Check a nonce. Raises UseNonce unless it is the current one or the one before."""
         period = self._period()
         given = nonce.encode("utf-8", "replace") if isinstance(nonce, str) else b""
         fits = [hmac.compare_digest(self._at(period - back).encode(), given) for back in (0, 1)]
@@ -307,11 +309,11 @@ def check_proof(
     skew: float = 30.0,
     now: float | None = None,
 ) -> str:
-    """The thumbprint of the key that made the proof for this request. Raises InvalidProof, UseNonce.
+    """Check the proof of a request, and return the thumbprint of its key. Raises InvalidProof, UseNonce.
 
-    `url` is the one that the client asked for. `access_token`, and the thumbprint that it is bound to, are
-    those of a request to a resource server; an authorization server has none, and binds its token to the
-    thumbprint that is returned.
+    `url` is the one that the client asked for. A resource server passes the `access_token` of the request and
+    the thumbprint that it is bound to (`bound_to`); an authorization server has neither, and binds the token
+    that it issues to the thumbprint that is returned.
     """
     if proof is None:
         raise InvalidProof("the request has no proof (the header DPoP)")
@@ -330,7 +332,8 @@ def check_proof(
     jti = token.claims.get("jti")
     if not isinstance(jti, str) or not 0 < len(jti) <= MAX_JTI_CHARACTERS:
         raise InvalidProof(f"the proof has no id of 1 to {MAX_JTI_CHARACTERS} characters (jti)")
-    # Last, so that a proof which is refused for anything else is not used up.
+    # Last, so that a proof which is refused for another reason is not used up. Its id is kept for as long
+    # as it is good: it may be dated `skew` seconds ahead, and PROOF_SECONDS + skew after that it is too old.
     seen.add(thumbprint, jti, now=now, seconds=PROOF_SECONDS + 2 * skew)
     return thumbprint
 

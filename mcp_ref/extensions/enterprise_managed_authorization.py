@@ -1,9 +1,9 @@
 """Enterprise-managed authorization: the company decides (page: extensions/enterprise-managed-authorization).
 
-A person who has signed in to the client at the company's identity provider (IdP) is not asked once more for
-each MCP server: what the sign-in gave (an ID token) is exchanged at the IdP for an ID-JAG, a grant for one
-MCP server, and that for an access token at its authorization server. What is granted is the policy of the
-company.
+A person who has signed in to the client at the company's identity provider (IdP) is not asked again for each
+MCP server. At the IdP the client exchanges the ID token of the sign-in for an ID-JAG, a grant for one MCP
+server, and at that server's authorization server the ID-JAG for an access token. The company's policy decides
+what is granted.
 
     client -> IdP                    POST token: grant_type=...:token-exchange, subject_token=<ID token>,
                                      requested_token_type=...:id-jag, audience=<issuer>, resource, scope
@@ -16,13 +16,15 @@ company.
              claims  iss (the IdP), sub (the person), aud (the authorization server), resource (the MCP
                      server), client_id, jti, iat, exp, perhaps scope
 
-How the person signs in is the application's. Client half: `EnterpriseManaged`.   Server half: `check_id_jag`,
-for an authorization server.
+How the person signs in is the application's business.
+
+Client half   `EnterpriseManaged`
+Server half   `check_id_jag`, for an authorization server
 
 Revisions   io.modelcontextprotocol/enterprise-managed-authorization, an extension of 2025-11-25 and
             2026-07-28.
 Errors      AuthorizationError: there is no ID token, or the IdP's answer has no ID-JAG.
-            BadAssertion: an ID-JAG that is not accepted.
+            BadAssertion: an ID-JAG is not accepted.
 Threads     a grant has no state; its function is called by the thread that needs a token.
 """
 
@@ -61,21 +63,21 @@ class EnterpriseManaged:
     """The grant: `OAuth(client_id=..., client_secret=..., grant=EnterpriseManaged(...))`."""
 
     id_token: str | Callable[[], str] = field(repr=False)
-    """What the sign-in at the IdP gave, or a function that returns the one of now."""
+    """The ID token of the sign-in at the IdP, or a function that returns the current one."""
     idp_token_endpoint: str
     idp_client_id: str
-    """The id that the client has at the IdP; the authorization server knows it by another."""
+    """The client's id at the IdP. At the authorization server it has another."""
     idp_client_secret: str | None = field(default=None, repr=False)
     idp_auth_method: str | None = None
-    """How the client authenticates at the IdP; None: by its secret in the form, if it has one."""
+    """How the client authenticates at the IdP. None: with its secret in the form, if it has one."""
     subject_token_type: str = ID_TOKEN
-    """SAML2 for an assertion of SAML."""
+    """The type of `id_token`: ID_TOKEN, or SAML2 for a SAML assertion."""
 
     registers = True
-    """The client may register at the authorization server, if the IdP learns its id there."""
+    """Whether the client may register itself: yes, if the IdP learns the id that it gets."""
 
     def fetch(self, flow: TokenRequests[Answer]) -> Answer:
-        """The exchange, then the grant. Raises McpError."""
+        """Exchange the ID token for an ID-JAG, and that for tokens. Raises McpError."""
         # spec: extensions/enterprise-managed-authorization/access-token-request
         form = {"grant_type": JWT_BEARER, "assertion": self._id_jag(flow), "resource": flow.resource}
         return flow.request(form, client=flow.client)
@@ -101,7 +103,7 @@ class EnterpriseManaged:
 
 # spec: extensions/enterprise-managed-authorization/exchange-response
 def _granted(answer: Mapping[str, Any], url: str) -> str:
-    """The ID-JAG in the IdP's answer, where it is named access_token for reasons of history."""
+    """The ID-JAG in the IdP's response, where it is named access_token for historical reasons."""
     grant, token_type = answer.get("access_token"), answer.get("token_type")
     if answer.get("issued_token_type") != ID_JAG:
         raise AuthorizationError(f"{url} issued a token of another type than an ID-JAG (issued_token_type)")
@@ -119,13 +121,13 @@ class IdJag(NamedTuple):
     """An ID-JAG that was accepted."""
 
     subject: str
-    """The person, as the IdP names them: unique together with the IdP."""
+    """The person, as the IdP names them: unique only within one IdP."""
     resource: str
     scopes: frozenset[str] | None
-    """What may be granted; None where the grant does not say."""
+    """The scopes that may be granted; None if the ID-JAG does not say."""
     jti: str
     ends: float
-    """Until then the id is not to be accepted again."""
+    """Seconds since 1970. Accepted until `skew` seconds later: remember `jti` for as long."""
     claims: Mapping[str, Any]
 
 
@@ -143,11 +145,11 @@ def check_id_jag(
     skew: float = 30.0,
     now: float | None = None,
 ) -> IdJag:
-    """An ID-JAG, if the IdP made it for this authorization server and this client. Raises BadAssertion.
+    """Check that the IdP made an ID-JAG for this authorization server and this client. Raises BadAssertion.
 
-    `idp`: the issuer that `keys` are of. `client_id`: that of the client which has authenticated in this
-    request. `resources`: the MCP servers that this authorization server issues tokens for. That a grant is
-    used once is for the caller to see to, by its `jti`.
+    `idp`: the issuer whose keys `keys` are. `client_id`: the client that has authenticated in this request.
+    `resources`: the MCP servers for which this authorization server issues tokens. The caller must see to it
+    that a grant is used once, by its `jti`.
     """
     found = check_assertion(
         assertion,

@@ -1,22 +1,22 @@
 """Tasks (page: extensions/tasks, `io.modelcontextprotocol/tasks`): a call that goes on after it was answered.
 
-A client says with each request that it knows tasks. The server alone decides: it answers a call with its
-result, or with a task if that takes long.
+A client declares with each request that it knows tasks. The server alone decides: it answers a call with the
+result of the call, or with a task if the call takes long.
 
     client -> server   tools/call                            -> {resultType: "task", taskId, status, ...}
     client -> server   tasks/get {taskId}                    -> the task, as often as `pollIntervalMs` allows;
                        with `inputRequests`, `result` or `error` once there are any
-    client -> server   tasks/update {taskId, inputResponses} -> {}, for what the task asked
-    client -> server   tasks/cancel {taskId}                 -> {}; perhaps it is too late
+    client -> server   tasks/update {taskId, inputResponses} -> {}: answers to the task's questions
+    client -> server   tasks/cancel {taskId}                 -> {}, even if it comes too late
     client -> server   subscriptions/listen {notifications: {taskIds}}
-    server -> client   notifications/tasks                   what tasks/get would say, after each change
+    server -> client   notifications/tasks                   the result of tasks/get, after each change
 
-What differs from the tasks of 2025-11-25 (mcp_ref/basic/utilities/tasks), which the same code runs:
+The differences to the tasks of 2025-11-25 (mcp_ref/basic/utilities/tasks), which the same code runs:
 
                            2025-11-25                       this extension
-    who decides            the requestor, by `task`         the server, where the client knows tasks
+    who decides            the requestor, with `task`       the server, if the client knows tasks
     the result             tasks/result, which waits        in tasks/get
-    what the task asks     requests, beside tasks/result    `inputRequests` in tasks/get, then tasks/update
+    the task's questions   requests, beside tasks/result    `inputRequests` in tasks/get, then tasks/update
     a tool's isError       "failed"                         "completed"; "failed" is for JSON-RPC errors
     tasks/list, progress   yes                              no
     names                  ttl, pollInterval; nested        ttlMs, pollIntervalMs; flat
@@ -71,7 +71,7 @@ __all__ = ["EXTENSION", "Task", "TaskListening", "created", "detailed", "plan_of
 EXTENSION = "io.modelcontextprotocol/tasks"  # spec: extensions/tasks/identifier
 
 REQUIRED: Json = {"extensions": {EXTENSION: {}}}
-"""What a client declares that knows tasks."""
+"""The capabilities that a client must declare to use tasks."""
 
 # spec: extensions/tasks/is-error-completed, extensions/tasks/failed-only-json-rpc
 WORDS = Words("ttlMs", "pollIntervalMs", "completed")
@@ -80,14 +80,14 @@ WORDS = Words("ttlMs", "pollIntervalMs", "completed")
 
 
 class TaskTimes(TypedDict, total=False):
-    """What tells of every task, whatever its status.  # spec: extensions/tasks/task-fields"""
+    """The fields of every task, whatever its status.  # spec: extensions/tasks/task-fields"""
 
     taskId: Required[str]
     statusMessage: str
     createdAt: Required[str]
     lastUpdatedAt: Required[str]
     ttlMs: Required[int | None]
-    """Milliseconds from its creation; None for ever."""
+    """Milliseconds from creation to deletion; None: unlimited."""
     pollIntervalMs: int
 
 
@@ -130,7 +130,7 @@ BY_STATUS: dict[str, Any] = {
     "failed": FailedTask,
     "cancelled": CancelledTask,
 }
-"""The shapes of a DetailedTask, which is any of them."""
+"""Status -> shape. A DetailedTask is one of these shapes."""
 
 
 class TaskIdParams(TypedDict, total=False):
@@ -145,7 +145,7 @@ class UpdateTaskParams(TypedDict, total=False):
 
 
 class TaskSubscriptionNotifications(TypedDict, total=False):
-    """What a SubscriptionFilter has besides: the tasks whose changes a client wants to hear of."""
+    """What this extension adds to SubscriptionFilter: the tasks whose changes a client wants to hear of."""
 
     taskIds: list[str]
 
@@ -167,11 +167,11 @@ class TaskHost(Protocol):
 
     @property
     def tasks(self) -> Receiver:
-        """Its tasks."""
+        """The tasks that it runs."""
 
 
 class DecidedPlan:
-    """A call that is a task because the server decides that it is."""
+    """The plan of a call that is a task because the server decides so (2026-07-28)."""
 
     words = WORDS
     ttl: int | None = None
@@ -181,7 +181,7 @@ class DecidedPlan:
         self.at_once = at_once
 
     def created(self, task: Json) -> Json:
-        """A CreateTaskResult, of a task that the store has, by an id of 128 random bits.
+        """The CreateTaskResult. The store has the task already; its id is 128 random bits.
 
         # spec: extensions/tasks/result-type-task, extensions/tasks/create-result-flat
         # spec: extensions/tasks/durable-before-return, extensions/tasks/unguessable-ids
@@ -189,11 +189,11 @@ class DecidedPlan:
         return {"resultType": "task", **task}
 
     def notify(self, run: TaskRun, entry: Entry) -> None:
-        """Clients listen to tasks by their ids, over any connection (`Receiver.on_change`)."""
+        """Nothing to do: subscriptions tell clients of a change, on any connection (`Receiver.on_change`)."""
 
 
 def is_declared(context: RequestContext) -> bool:
-    """Whether this very request says that its client knows tasks.
+    """Whether this request declares that its client knows tasks; an earlier one does not count.
 
     # spec: extensions/tasks/legacy-capability-non-declaring
     """
@@ -201,9 +201,9 @@ def is_declared(context: RequestContext) -> bool:
 
 
 def plan_of(tools: TaskTools, context: RequestContext) -> DecidedPlan | None:
-    """How this call of a tool may become a task; None if it is an ordinary one.
+    """The plan for this call of a tool, which may become a task; None for an ordinary call.
 
-    Raises MissingRequiredClientCapability for a tool that runs as a task only.
+    Raises MissingRequiredClientCapability if the tool runs as a task only, and the client knows no tasks.
     # spec: extensions/tasks/server-decides, extensions/tasks/no-task-without-capability
     # spec: extensions/tasks/capability-required-32021, extensions/tasks/task-parameter-ignored
     # spec: extensions/tasks/mrtr-before-task
@@ -218,9 +218,9 @@ def plan_of(tools: TaskTools, context: RequestContext) -> DecidedPlan | None:
 
 
 def check_handler_made(result: Json, context: RequestContext) -> None:
-    """A result of a handler's own making is a task only if it is a CreateTaskResult. Raises InternalError.
+    """Check a task that a handler returned by itself: it must be a CreateTaskResult. Raises InternalError.
 
-    Such a handler passes on the tasks of another server (`Server.on_request`).
+    A handler returns one to pass on the task of another server (`Server.on_request`).
     # spec: extensions/tasks/result-type-task-exclusive, extensions/tasks/reserved-prefixes
     """
     if not is_created(result):
@@ -234,7 +234,7 @@ def check_handler_made(result: Json, context: RequestContext) -> None:
 
 
 def detailed(entry: Entry) -> Json:
-    """A DetailedTask: the task, with what its status brings.
+    """The DetailedTask: the task, with the field that belongs to its status.
 
     # spec: extensions/tasks/get-checks-status, extensions/tasks/get-working
     # spec: extensions/tasks/get-input-required, extensions/tasks/get-all-outstanding
@@ -253,7 +253,7 @@ def detailed(entry: Entry) -> Json:
 
 
 def on_get(host: TaskHost, params: Json, context: RequestContext) -> Json:
-    """The task as it is now; one that was begun in 2025-11-25 as well.
+    """The task as it is now, also one that was begun in 2025-11-25.
 
     # spec: extensions/tasks/get-result-type-complete, extensions/tasks/methods-capability-32021
     # spec: extensions/tasks/errors, extensions/tasks/unknown-task-get-32602
@@ -267,7 +267,7 @@ def on_get(host: TaskHost, params: Json, context: RequestContext) -> Json:
 
 
 def on_update(host: TaskHost, params: Json, context: RequestContext) -> Json:
-    """Take the answers to what the task asked; those to anything else are ignored.
+    """Take answers to outstanding questions of the task; all other answers are ignored.
 
     # spec: extensions/tasks/update-acknowledged, extensions/tasks/update-result-type
     # spec: extensions/tasks/stray-responses-ignored, extensions/tasks/partial-responses
@@ -276,14 +276,14 @@ def on_update(host: TaskHost, params: Json, context: RequestContext) -> Json:
     require_capability(context, REQUIRED)
     if "inputResponses" not in params:
         raise InvalidParams("tasks/update: inputResponses: is required")
-    if type(params["inputResponses"]) is not dict:  # the values may have any shape until they are wanted
+    if type(params["inputResponses"]) is not dict:  # its values are checked below, if they answer a question
         problem = must("be an object", params["inputResponses"])
         raise InvalidParams(f"tasks/update: inputResponses: {problem}")
     entry = host.tasks.find(params["taskId"], context.principal)
     asked = entry.state.get("asked", {})
     # spec: extensions/tasks/stray-responses-ignored, extensions/tasks/partial-responses
     answers = {key: answer for key, answer in params["inputResponses"].items() if key in asked}
-    for key, answer in answers.items():  # all of them, before any counts
+    for key, answer in answers.items():  # check all of them before one is stored
         check_answer(key, asked[key]["method"], answer, context)
     for key, answer in answers.items():
         host.tasks.answer(entry.id, key, {"result": answer})
@@ -293,7 +293,7 @@ def on_update(host: TaskHost, params: Json, context: RequestContext) -> Json:
 def check_answer(key: str, method: str, answer: Any, context: RequestContext) -> None:
     """Check the answer to one question of a task. Raises InvalidParams.
 
-    A task that a session of 2025-11-25 began may ask what no input request does.
+    A task that was begun in a session of 2025-11-25 may ask what an input request cannot: that is refused.
     """
     if method not in server_of(context).input_requests:
         raise InvalidParams(f"inputResponses.{key:.80}: {method} is not asked in {context.revision}")
@@ -315,13 +315,13 @@ def on_cancel(host: TaskHost, params: Json, context: RequestContext) -> Json:
 
 
 class TaskListening:
-    """What a subscription needs of tasks (basic/patterns/subscriptions/server)."""
+    """What subscriptions need to know of tasks (basic/patterns/subscriptions/server)."""
 
     def __init__(self, host: TaskHost) -> None:
         self._host = host
 
     def agreed_ids(self, wanted: Any, context: RequestContext) -> list[str]:
-        """The tasks whose changes a subscription may hear of. Raises InvalidParams, and -32021.
+        """The ids, among those wanted, of tasks that this principal has. Raises InvalidParams, and -32021.
 
         # spec: extensions/tasks/ack-task-ids, extensions/tasks/listen-capability-32021
         # spec: extensions/tasks/status-notifications, extensions/tasks/notification-complete-state
@@ -339,7 +339,7 @@ class TaskListening:
         return True
 
     def described(self, task_id: str) -> Json | None:
-        """What those that listen to a task are told of it now; None if it is gone."""
+        """The params of a notifications/tasks about a task as it is now; None if it is gone."""
         entry = self._host.tasks.store.get(task_id)
         return None if entry is None else detailed(entry)
 
@@ -354,17 +354,17 @@ METHODS = (
 # ----------------------------------------------------------------------- client half
 
 MAX_KEYS = 1000
-"""Questions of one task that a client answers."""
+"""Questions of one task that a client answers; the next one raises InputRefused."""
 
 
 def is_known_to(capabilities: Json) -> bool:
-    """Whether a peer that declared this knows tasks."""
+    """Whether a peer that declared these capabilities knows tasks."""
     extensions = capabilities.get("extensions")
     return isinstance(extensions, dict) and EXTENSION in extensions
 
 
 def is_required_by(problem: ErrorResponse) -> bool:
-    """Whether a request was refused because its client did not say that it knows tasks."""
+    """Whether a request was refused because its client did not declare this extension."""
     required = problem.data.get("requiredCapabilities") if isinstance(problem.data, dict) else None
     is_lacking = problem.code == MISSING_REQUIRED_CLIENT_CAPABILITY and isinstance(required, dict)
     return is_lacking and is_known_to(required or {})
@@ -401,7 +401,7 @@ def created(method: str, result: Json) -> Json:
 
 
 def checked(task: Json) -> Json:
-    """What tasks/get answered, or notifications/tasks brought. Raises InvalidResponse."""
+    """The DetailedTask of a tasks/get or a notifications/tasks, if it is one. Raises InvalidResponse."""
     status = task.get("status")
     shape = BY_STATUS.get(status) if isinstance(status, str) else None
     if shape is None:
@@ -418,9 +418,10 @@ def _check(method: str, shape: Any, value: Json) -> None:
 
 
 class Answers:
-    """What a client has answered of the questions of one task.
+    """A client's answers to the questions of one task.
 
-    Any thread. A question is for the first thread that takes it; `_lock` guards both dicts.
+    May be used from any thread: each question is answered once, by the first thread that takes it. `_lock`
+    guards `_taken` and `_unsent`.
     # spec: extensions/tasks/inputs-deduplicated, extensions/tasks/answered-keys-tracked
     """
 
@@ -430,10 +431,10 @@ class Answers:
         self._unsent: Json = {}
 
     def gather(self, client: AnswersServers, asked: Json) -> None:
-        """Answer the questions that are new, by the callbacks of the client.
+        """Answer the questions that are new, with the callbacks of the client.
 
-        Raises InputRefused: there is no message in which a client could refuse, and the task goes on waiting.
-        A question that was refused may be asked again.
+        Raises InputRefused: no message can tell the server of a refusal, so the task goes on waiting. The
+        refused question may be asked again.
         # spec: extensions/tasks/client-inspects-inputs, extensions/tasks/inputs-same-trust
         """
         check_requests(client, "tasks/get", asked)
@@ -459,7 +460,7 @@ class Answers:
             return True
 
     def unsent(self, asked: Json) -> Json:
-        """The answers that the server does not have yet, to what it still asks.
+        """The answers that the server does not have yet, to questions that it still asks.
 
         # spec: extensions/tasks/update-keys-outstanding
         """
@@ -467,7 +468,7 @@ class Answers:
             return {key: answer for key, answer in self._unsent.items() if key in asked}
 
     def sent(self, responses: Json) -> None:
-        """The server has these."""
+        """Note that the server has these answers: they are not sent again."""
         with self._lock:
             for key in responses:
                 self._unsent.pop(key, None)

@@ -1,20 +1,21 @@
 """Workload identity: the platform says who a machine is (page: extensions/workload-identity, RFC 7523).
 
-A workload in a cluster or a cloud has a token of its platform, short-lived and renewed by it. That token,
-where the authorization server trusts the platform, is the grant: no secret has to be made, kept or changed.
+A workload in a cluster or a cloud has a token of its platform, which is short-lived and which the platform
+renews. If the authorization server trusts the platform, that token is the grant: no secret has to be made,
+stored or replaced.
 
     client -> authorization server   POST token: grant_type=...:jwt-bearer, assertion=<the platform's token>,
                                      client_id, resource, scope             -> access token
 
 Client half: `WorkloadIdentity`.   Server half: `check_workload`.
 
-The request is sent once. When it is refused, the token is wrong: neither to send it again nor to try another
-grant would help.
+The request is sent once. If it is refused, the token is wrong: it would not help to send it again, or to try
+another grant.
 
 Revisions   io.modelcontextprotocol/auth/wif, an extension of 2025-11-25 and 2026-07-28; its draft is not
             among the published pages.
 Errors      AuthorizationError: there is no token of the platform.
-            BadAssertion: one that is not accepted.
+            BadAssertion: that token is not accepted.
 Threads     a grant has no state; its function is called by the thread that needs a token.
 """
 
@@ -49,14 +50,14 @@ class WorkloadIdentity:
     """The grant: `OAuth(client_id=..., grant=WorkloadIdentity(lambda: TOKEN_FILE.read_text()))`."""
 
     token: str | Callable[[], str] = field(repr=False)
-    """The platform's token, or a function that reads the one of now."""
+    """The platform's token, or a function that reads the current one."""
 
     registers = False
-    """The authorization server knows the workload beforehand."""
+    """Whether the client may register itself: no, the authorization server knows the workload beforehand."""
 
     # spec: extensions/workload-identity/token-request, extensions/workload-identity/one-request
     def fetch(self, flow: TokenRequests[Answer]) -> Answer:
-        """One request of a public client: what it is known by is the assertion. Raises McpError."""
+        """Get tokens, with one request of a public client: the assertion shows who it is. Raises McpError."""
         form = {
             "grant_type": JWT_BEARER,
             "assertion": text_of(self.token, "workload identity: the platform's token"),
@@ -68,7 +69,7 @@ class WorkloadIdentity:
 
 
 def text_of(token: str | Callable[[], str], name: str) -> str:
-    """A token that was given, or that a function gives now. Raises AuthorizationError for an empty one."""
+    """A token, or the token that a function returns. Raises AuthorizationError for an empty one."""
     found = token if isinstance(token, str) else token()
     if not isinstance(found, str) or not found.strip():
         raise AuthorizationError(f"{name} is a text, and not empty")
@@ -90,10 +91,10 @@ def check_workload(
     skew: float = 30.0,
     now: float | None = None,
 ) -> Assertion:
-    """The platform's token, if it is for this authorization server and about a known workload.
+    """Check that a token of the platform is for this authorization server, and about a known workload.
 
-    `platform`: the issuer that `keys` are of. `subjects`: the workloads that may have a token. Raises
-    BadAssertion.
+    `platform`: the issuer whose keys `keys` are. `subjects`: the workloads that may have a token. Returns the
+    token, verified. Raises BadAssertion.
     """
     found = check_assertion(
         assertion, keys, issuer=platform, audience=[issuer], algorithms=algorithms, skew=skew, now=now

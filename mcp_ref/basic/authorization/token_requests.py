@@ -205,7 +205,7 @@ class Assertion(NamedTuple):
     claims: dict[str, Any]
     subject: str
     ends: float
-    """`exp`: until then its id is not to be accepted again."""
+    """`exp`, in seconds since 1970. Accepted until `skew` seconds later: remember `jti` for as long."""
     jti: str | None
 
 

@@ -78,7 +78,7 @@ __all__ = [
 REVISION = revision("2025-11-25")
 
 MODEL_IMMEDIATE_RESPONSE = "io.modelcontextprotocol/model-immediate-response"
-"""The key in the `_meta` of a CreateTaskResult of a text that a model can be given at once."""
+"""The key, in the `_meta` of a CreateTaskResult, of a text that a model can be given at once."""
 
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 """How a tool may be called: only as an ordinary request, either way, or only as a task."""
@@ -155,7 +155,7 @@ class AskedForPlan:
         return {"task": task, "_meta": {MODEL_IMMEDIATE_RESPONSE: self._immediate_response}}
 
     def notify(self, run: TaskRun, entry: Entry) -> None:
-        """Notify the connection that began the task, once the request is answered: it then knows the id.
+        """Notify the connection that began the task, once its request was answered, so that it knows the id.
 
         # spec: basic/utilities/tasks/status-notification, basic/utilities/tasks/notify-no-related-task
         """
