@@ -1,13 +1,13 @@
 """Authorization (pages: basic/authorization; one page until 2025-11-25, four in 2026-07-28).
 
-Over HTTP a server may want to know on whose behalf it is asked. It is an OAuth *resource server* then; who
-logs people in and issues access tokens is an *authorization server*, which may be another party. A client
-that is refused finds out by itself all it needs:
+Over HTTP a server may want to know on whose behalf a client acts. It is an OAuth *resource server* then; an
+*authorization server* (AS), which may be another party, logs people in and issues access tokens. A client
+that is refused finds out all it needs by itself:
 
     client -> server   request                                 -> 401  WWW-Authenticate: Bearer
-    client -> server   GET protected resource metadata         -> which authorization servers there are
-    client -> AS       GET authorization server metadata       -> its endpoints, and what it can do
-    client -> AS       POST registration, where need be        -> client_id
+    client -> server   GET protected resource metadata         -> its authorization servers
+    client -> AS       GET authorization server metadata       -> its endpoints and capabilities
+    client -> AS       POST registration, if it has no id yet  -> client_id
     person -> AS       the authorization request, in a browser -> redirect to the client, with a code
     client -> AS       POST token request                      -> access token, refresh token
     client -> server   request, Authorization: Bearer ...      -> the response
@@ -22,9 +22,9 @@ The pages, and the modules of their headings:
         Error Handling                    index/error_handling
     Authorization Server Discovery    authorization_server_discovery
     Client Registration               client_registration
-                                      token_requests (how a client shows who it is)
+                                      token_requests (how a client authenticates)
     Security Considerations           security_considerations
 
-No module here opens a connection or keeps a token: what a client does with them is api/authorization, what a
-server does is api/resource_server.
+No module here opens a connection or stores a token. A client does that in api/oauth_client, for
+which api/authorization has the options; a server does its part in api/resource_server.
 """

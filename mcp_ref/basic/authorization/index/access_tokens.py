@@ -1,22 +1,22 @@
 """Access Token Usage (page: basic/authorization/index), on both sides.
 
-Each HTTP request brings its token, in one place:
+Each HTTP request carries its token, in one place:
 
     client -> server   Authorization: Bearer <access token>
 
-A session stands for none: it says which messages belong together, not who sends them.
+A session does not replace the token: it says which messages belong together, not who sends them.
 
     step 1   credentials_of     the header -> scheme, token       none: 401        malformed: 400
-    step 2   a Verifier         the token  -> AccessToken         401              it cannot be asked: 503
-    step 3   Rules.check        is it for this server, and now?   401
+    step 2   a Verifier         the token  -> AccessToken         401              cannot tell: 503
+    step 3   Rules.check        for this server, valid now?       401
     step 4   Access.require     has it the scopes?                403
 
-Server half   the steps above; who takes them is api/resource_server
+Server half   the steps above, which api/resource_server takes
 Client half   `authorization_header`
 
 Revisions   2025-03-26  a token in the header of each request, validated, 401 where it is invalid
             2025-06-18  + the audience: a token is for this server, or is refused
-            2025-11-25  + scopes, which 403 asks for
+            2025-11-25  + scopes: 403 says which are missing
             2026-07-28  + a scope may imply others
 Errors      Refused with the status of each step; InvalidToken and CannotVerify are what a Verifier raises.
 Threads     plain functions, and objects that never change.
@@ -47,10 +47,10 @@ __all__ = [
 ]
 
 MAX_TOKEN_CHARACTERS = 16_384
-"""Characters of the longest token."""
+"""Characters of the longest token that is accepted, or sent."""
 
 MAX_TIME = 1e15
-"""Seconds since 1970, beyond all calendars."""
+"""The latest time, in seconds since 1970, that a token may name: far beyond every calendar."""
 
 # RFC 6750, section 2.1: b64token
 _BEARER_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
@@ -58,11 +58,11 @@ _ACCESS_TOKEN_IN_QUERY = re.compile(r"(?:^|&)access_token=")
 
 
 class InvalidToken(LocalError, ValueError):
-    """A Verifier does not take a token. The message says why, to the client: it must not have the token."""
+    """A Verifier refuses a token. The message goes to the client: it must not contain the token."""
 
 
 class CannotVerify(LocalError):
-    """A Verifier cannot tell, since what it would have to ask does not answer."""
+    """A Verifier cannot tell whether a token is good: what it has to ask does not answer."""
 
     def __init__(self, message: str, retry_after: float = 5.0) -> None:
         super().__init__(message)
@@ -71,33 +71,33 @@ class CannotVerify(LocalError):
 
 @dataclass(frozen=True, kw_only=True)
 class AccessToken:
-    """What a token says, once it is verified. It has not the token itself: that is for this server alone.
+    """What a verified token says. It does not contain the token, which must not be passed on.
 
     # spec: basic/authorization/security-considerations/no-passthrough
     """
 
     subject: str | None = None
-    """On whose behalf its client asks."""
+    """On whose behalf the client acts."""
     client_id: str | None = None
-    """The client that it was issued to."""
+    """The client to which the token was issued."""
     scopes: frozenset[str] = frozenset()
-    """As they were granted."""
+    """The scopes that were granted, without those that they imply."""
     issuer: str | None = None
-    """The authorization server; None where there is no doubt which."""
+    """The authorization server that issued it; None if only one is possible."""
     audience: tuple[str, ...] = ()
-    """The resources that it is for."""
+    """The resources for which the token was issued."""
     expires_at: float | None = None
-    """In seconds since 1970, as `time.time` has it; None where no end is said."""
+    """In seconds since 1970, as `time.time` returns; None if the token does not say."""
     not_before: float | None = None
     claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """All that its issuer says, as it came."""
+    """All claims of the issuer, as they came."""
     confirmation: str | None = field(default=None, repr=False)
-    """The thumbprint of the key that its sender must have (`cnf.jkt`), if it is bound to one (DPoP)."""
+    """The thumbprint of the key that the token is bound to (`cnf.jkt`, DPoP); None for a bearer token."""
 
     def __post_init__(self) -> None:
-        """Any collection of texts will do. Raises TypeError for one text where several are meant.
+        """Convert `scopes` and `audience`, which may be any collections of strings, but not one string.
 
-        Raises ValueError for a time that never comes: no comparison with NaN is true.
+        Raises TypeError; ValueError for a time beyond MAX_TIME, or NaN, with which no comparison is true.
         """
         for name, kind in (("scopes", frozenset), ("audience", tuple)):
             several: Any = getattr(self, name)
@@ -113,13 +113,13 @@ class AccessToken:
 
 
 Verifier: TypeAlias = Callable[[str], AccessToken | None]
-"""What makes an AccessToken of a token. None, or InvalidToken: it is no good. Raises CannotVerify."""
+"""Verifies a token: returns an AccessToken, or None for a bad one. Raises InvalidToken, CannotVerify."""
 
 # ----------------------------------------------------------------------- server half
 
 
 class Credentials(NamedTuple):
-    """What an Authorization header brings."""
+    """The scheme and the token of an Authorization header."""
 
     scheme: str
     """ "Bearer" or "DPoP"."""
@@ -135,9 +135,9 @@ SCHEME_NAMES = {"bearer": "Bearer", "dpop": "DPoP"}
 def credentials_of(environ: Mapping[str, Any], refusals: Refusals) -> Credentials:
     """Step 1: the token of a request. Raises Refused.
 
-    Only the header counts. A token in the query stands in logs and histories: it does not count alone, and
-    beside one in the header it makes the request malformed (RFC 6750, section 3.1). What another scheme
-    brings is no token. Two headers arrive as one with a comma, which no token has.
+    Only the header counts. A token in the query ends up in logs and histories: alone it is ignored, beside
+    one in the header it makes the request malformed (RFC 6750, section 3.1). Credentials of other schemes are
+    no token. Two headers arrive as one with a comma, which is in no token.
     # spec: basic/authorization/index/oauth-section-5
     """
     header: str = environ.get("HTTP_AUTHORIZATION", "")
@@ -154,7 +154,7 @@ def credentials_of(environ: Mapping[str, Any], refusals: Refusals) -> Credential
 
 
 def is_same_uri(one: str, other: str) -> bool:
-    """Whether two texts name one resource: scheme and host in any case, a lone slash or none.
+    """Whether two URIs name one resource: neither the case of scheme and host nor a lone slash counts.
 
     # spec: basic/authorization/index/uppercase-accepted
     """
@@ -172,21 +172,21 @@ def _canonical(uri: str) -> tuple[str, ...] | str:
 
 @dataclass(frozen=True)
 class Rules:
-    """What one protected server wants of every token, and what each scope brings with it."""
+    """What a protected server demands of every token, and which scopes imply others."""
 
     resource: str
-    """Its canonical URI: what a token must have as its audience."""
+    """The canonical URI of the server, which must be in the audience of a token."""
     issuers: tuple[str, ...]
     refusals: Refusals
     implies: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Scope -> all that it implies, at whatever remove."""
+    """Scope -> all scopes that it implies, directly or through others (`closure`)."""
     clock_skew: float = 30.0
     """Seconds by which the clocks of two machines may differ."""
     hides_tools: bool = False
-    """Whether a caller sees those tools only that its scopes allow."""
+    """Whether a caller sees only the tools that its scopes allow."""
 
     def check(self, token: AccessToken, now: float, scheme: str | None = None) -> None:
-        """Step 3. Raises Refused for a token that is not of this server's, or not of this time.
+        """Step 3. Raises Refused for a token that is for another server, of another issuer, or not valid now.
 
         # spec: basic/authorization/index/token-validated
         # spec: basic/authorization/index/token-audience
@@ -206,7 +206,7 @@ class Rules:
             raise self.refusals.invalid(why, scheme=scheme)
 
     def scopes_of(self, token: AccessToken) -> frozenset[str]:
-        """The scopes of a token, and all that they imply.
+        """The scopes of a token, and all scopes that they imply.
 
         # spec: basic/authorization/index/scope-hierarchies
         """
@@ -214,7 +214,7 @@ class Rules:
 
 
 def closure(implies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-    """Scope -> all that it implies, at whatever remove. Raises TypeError, ValueError for what is no scope."""
+    """Scope -> itself, and all that it implies, directly or through others. Raises TypeError, ValueError."""
     direct = {check_scopes([scope])[0]: check_scopes(narrower) for scope, narrower in implies.items()}
     found = {}
     for scope in direct:
@@ -228,12 +228,12 @@ def closure(implies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
 
 
 class Access:
-    """What one request may do: its token, and the scopes that it has."""
+    """What one request may do: its token, and the scopes that the token has."""
 
     __slots__ = ("_needs", "_rules", "_scopes", "token")
 
     def __init__(self, token: AccessToken, rules: Rules, needs: Callable[[Any], Iterable[str]]) -> None:
-        """`needs(message)` are the scopes that a message asks for, besides those of every request."""
+        """`needs(message)` returns the scopes that a message needs beyond those of every request."""
         self.token, self._rules, self._needs = token, rules, needs
         self._scopes = rules.scopes_of(token)
 
@@ -242,28 +242,28 @@ class Access:
 
     @property
     def hides_tools(self) -> bool:
-        """Whether tools that it does not allow are not listed, either."""
+        """Whether tools that it does not allow are left out of the list, too."""
         return self._rules.hides_tools
 
     def allows(self, scopes: Iterable[str]) -> bool:
-        """Whether the token has these scopes, by themselves or by broader ones."""
+        """Whether the token has these scopes, or broader ones that imply them."""
         return self._scopes.issuperset(scopes)
 
     def check(self, message: Any) -> None:
-        """Step 4, before anything of a message is done: no handler has run, no stream has begun.
+        """Step 4, for a message, before any handler runs or a stream begins. Raises Refused.
 
-        Raises Refused. Of a batch, all that its messages need is needed at once.
+        A batch needs the scopes of all its messages together.
         """
         self.require(self._needs(message))
 
     def require(self, scopes: Iterable[str]) -> None:
-        """Raise Refused unless the token has these, and what every request needs."""
+        """Raise Refused unless the token has these scopes, and those that every request needs."""
         wanted = [*self._rules.refusals.scopes, *scopes]
         if not self._scopes.issuperset(wanted):
             raise self._rules.refusals.insufficient(wanted)
 
     def require_now(self, scopes: Iterable[str]) -> None:
-        """The same within a handler. Raises InsufficientScope; also TypeError, ValueError for no scopes."""
+        """Step 4 within a handler. Raises InsufficientScope; TypeError, ValueError for bad scopes."""
         wanted = check_scopes(scopes)
         if not self.allows(wanted):
             raise InsufficientScope(self._rules.refusals.insufficient(wanted))
@@ -273,7 +273,7 @@ class Access:
 
 
 def authorization_header(token: str, scheme: str = "Bearer") -> dict[str, str]:
-    """How a request carries its token. Raises ValueError for one that no header can have.
+    """The header that carries the token of a request. Raises ValueError for a token that fits into none.
 
     # spec: basic/authorization/index/bearer-header, basic/authorization/index/no-token-in-query
     # spec: basic/authorization/index/token-every-request

@@ -2,26 +2,27 @@
 basic/authorization/index), on the client.
 
 Once it knows the authorization server (authorization_server_discovery) and has an id there
-(client_registration), a client sends the person to that server, and gets a code back by way of the browser:
+(client_registration), a client sends the person to that server, and gets a code back through the browser:
 
     client -> browser   open      authorization_endpoint?response_type=code&client_id=...&redirect_uri=...
-                                  &state=...&code_challenge=...&code_challenge_method=S256&resource=...&scope=...
+                                  &state=...&code_challenge=...&code_challenge_method=S256
+                                  &resource=...&scope=...
     server -> browser   redirect  redirect_uri?code=...&state=...&iss=...
     client -> server    POST      token_endpoint  grant_type=authorization_code, code, code_verifier, resource
     server -> client              {access_token, token_type, expires_in, refresh_token, scope}
 
-`AuthorizationRequest` is what the client remembers from the first line to the third. Before the code goes
-anywhere, the response is held against it: `state` shows that it answers this request, `iss` that it is from
-the server that was asked.
+`AuthorizationRequest` is what the client remembers from the first line to the third. Before the code is used,
+the response is compared with it: `state` shows that it answers this request, `iss` that it comes from the
+server that was asked.
 
-The resource is what the server's metadata names (`covers`): the very URI of the server, or the bare origin.
-No path in between is taken: where tenants of one host have a path each, a server below the path of another
-could have tokens issued for that other one, and use them there.
+The resource is the one that the server's metadata names. It must be the URI of the server itself, or its
+bare origin (`covers`); a path in between is refused. Where tenants of one host have a path each, a server
+below the path of another tenant could otherwise have tokens issued for that tenant, and use them there.
 
 Revisions   2025-03-26  code, PKCE, state
             2025-06-18  + resource, in both requests
-            2026-07-28  + iss, compared as it is
-Errors      AuthorizationError, with the server's code. Nothing of it is a secret of ours.
+            2026-07-28  + iss, compared character by character
+Errors      AuthorizationError, with the server's error code. It contains no secret of the client.
 Threads     plain functions and values.
 """
 
@@ -54,11 +55,11 @@ __all__ = [
 MAX_CALLBACK_CHARACTERS = 16_384
 MAX_REFRESH_TOKEN_CHARACTERS = 65_536
 MAX_SAID_CHARACTERS = 300
-"""Of what a server says of an error, in ours."""
+"""Characters of a server's error description that our error repeats."""
 MAX_LIFE_SECONDS = 10 * 365 * 86400.0
-"""A longer life of a token counts as this."""
+"""The longest life of a token; a longer one is shortened to this."""
 MAX_MOMENT = 1e12
-"""In seconds since 1970: no time of ours."""
+"""Seconds since 1970. A stored time from here on is ignored."""
 
 _PORTS = {"http": 80, "https": 443}
 # No user, no fragment.
@@ -72,7 +73,7 @@ _ERROR_CODE = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]{1,100}")
 
 
 def canonical_uri(url: str) -> str:
-    """The URI by which a client names an MCP server, from its URL.
+    """The canonical URI of an MCP server, by which a client names it, from its URL.
 
     # spec: basic/authorization/index/resource-canonical, basic/authorization/index/canonical-uri-valid
     # spec: basic/authorization/index/no-trailing-slash, basic/authorization/index/resource-most-specific
@@ -86,10 +87,10 @@ def canonical_uri(url: str) -> str:
 
 
 def covers(resource: object, url: str) -> bool:
-    """Whether a resource is the server at a URL: the same URI, or the bare origin that the server is on.
+    """Whether a resource stands for the server at a URL: as the same URI, or as the bare origin.
 
     A slash at the end makes no difference, and a resource may leave out the query of the URL. A path between
-    the two may belong to another tenant of the host, and tokens for it would be good there.
+    the two may belong to another tenant of the host, where tokens for it would be accepted.
     # spec: basic/authorization/index/resource-identifies-server
     # spec: basic/authorization/index/uppercase-accepted
     """
@@ -107,7 +108,7 @@ def covers(resource: object, url: str) -> bool:
 
 
 def _path(path: str) -> str:
-    """One slash at the end counts for nothing."""
+    """The path without one slash at its end."""
     return path.removesuffix("/")
 
 
@@ -116,26 +117,26 @@ def _path(path: str) -> str:
 
 @dataclass(frozen=True)
 class AuthorizationRequest:
-    """One authorization request: all that its response, and the token request, are held against.
+    """One authorization request: what its response is compared with, and what the token request repeats.
 
     # spec: basic/authorization/index/record-issuer
     """
 
     issuer: str
-    """Of the metadata, which was validated."""
+    """The `issuer` of the server's metadata, which was validated."""
     endpoint: str
     client_id: str
     redirect_uri: str
     resource: str
     scopes: tuple[str, ...] | None
     names_issuer: bool
-    """Whether the server says that its responses have `iss`."""
+    """Whether the server's metadata says that its responses have `iss`."""
     state: str = field(default_factory=new_state, repr=False)
     verifier: str = field(default_factory=new_verifier, repr=False)
 
     @property
     def url(self) -> str:
-        """Where the person is sent.
+        """The URL to which the person is sent.
 
         # spec: basic/authorization/index/resource-in-both-requests
         # spec: basic/authorization/index/resource-indicators
@@ -153,14 +154,15 @@ class AuthorizationRequest:
         if self.scopes:
             query["scope"] = " ".join(self.scopes)
         if self.scopes and "offline_access" in self.scopes:
-            query["prompt"] = "consent"  # OpenID Connect Core, section 11: or it is ignored
+            query["prompt"] = "consent"  # else it is ignored (OpenID Connect Core, section 11)
         between = "&" if urlsplit(self.endpoint).query else "?"
         return f"{self.endpoint}{between}{urlencode(query)}"
 
     def code_of(self, callback: str) -> str:
-        """The code of the authorization response, from the URL that the browser was sent to.
+        """The code in the authorization response, from the URL to which the browser was sent back.
 
-        Raises AuthorizationError. Nothing that another server may have said is shown.
+        Raises AuthorizationError, which repeats nothing of the response before `state` and `iss` are checked:
+        it may come from another server.
         """
         said = self._said(callback)
         given = said.get("state", "").encode()
@@ -175,7 +177,7 @@ class AuthorizationRequest:
         return code
 
     def _said(self, callback: str) -> dict[str, str]:
-        """The parameters of the response: each once, at the redirect URI."""
+        """The parameters of the response. It must be at the redirect URI, and have each parameter once."""
         if len(callback) > MAX_CALLBACK_CHARACTERS:
             raise self._error("the response is too long")
         try:
@@ -192,7 +194,7 @@ class AuthorizationRequest:
         return said
 
     def _check_issuer(self, iss: str | None) -> None:
-        """RFC 9207, section 2.4.
+        """Check that the response comes from the server that was asked (RFC 9207, section 2.4).
 
         # spec: basic/authorization/index/iss-validated, basic/authorization/index/iss-present-compared
         # spec: basic/authorization/index/iss-absent-rejected, basic/authorization/index/iss-no-normalisation
@@ -211,7 +213,7 @@ class AuthorizationRequest:
         )
 
     def token_form(self, code: str) -> dict[str, str]:
-        """The token request.  # spec: basic/authorization/index/resource-in-both-requests"""
+        """The form of the token request.  # spec: basic/authorization/index/resource-in-both-requests"""
         return {
             "grant_type": "authorization_code",
             "code": code,
@@ -226,7 +228,7 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What an authorization server has issued, for one resource."""
+    """The tokens that an authorization server has issued for one resource."""
 
     access_token: str = field(repr=False)
     token_type: str
@@ -234,21 +236,21 @@ class Tokens:
     issuer: str
     resource: str
     expires_at: float | None = None
-    """Seconds since 1970; None where the server does not say."""
+    """Seconds since 1970; None if the server does not say."""
     refresh_token: str | None = field(default=None, repr=False)
     scopes: tuple[str, ...] | None = None
-    """What was granted; None where nothing is known of it."""
+    """The scopes that were granted; None if nothing is known of them."""
     requested: tuple[str, ...] | None = None
-    """What was asked for."""
+    """The scopes that were asked for; None if the request named none."""
     obtained_at: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """For a store."""
+        """The form in which a store keeps the tokens."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Tokens | None:
-        """From a store; None for what are no tokens."""
+        """The tokens from a store; None if it has something else there."""
         texts = ("access_token", "token_type", "issuer", "resource")
         if not all(isinstance(given.get(name), str) for name in texts):
             return None
@@ -266,7 +268,7 @@ class Tokens:
 
 
 def _moment(given: object) -> float | None:
-    """A time in seconds since 1970, from a store."""
+    """A time from a store, in seconds since 1970; None if it cannot be one."""
     return float(given) if isinstance(given, int | float) and abs(given) < MAX_MOMENT else None
 
 
@@ -278,7 +280,7 @@ def read_tokens(
     requested: tuple[str, ...] | None,
     now: float | None = None,
 ) -> Tokens:
-    """The tokens of a token response. Raises AuthorizationError, which shows nothing of them."""
+    """The tokens in a token response. Raises AuthorizationError, which repeats none of them."""
     now = time.time() if now is None else now
     token, kind, refresh = said.get("access_token"), said.get("token_type"), said.get("refresh_token")
     fault = _fault(token, kind, refresh)
@@ -292,14 +294,14 @@ def read_tokens(
         resource=resource,
         expires_at=_end(said.get("expires_in"), now),
         refresh_token=refresh,
-        scopes=requested if granted is None else granted,  # RFC 6749, section 5.1: as asked for
+        scopes=requested if granted is None else granted,  # RFC 6749, section 5.1: left out, as asked for
         requested=requested,
         obtained_at=now,
     )
 
 
 def _fault(token: object, kind: object, refresh: object) -> str | None:
-    """What is wrong with a token response."""
+    """What is wrong with a token response; None if it is good."""
     try:
         authorization_header(token if isinstance(token, str) else "")
     except ValueError:
@@ -318,7 +320,7 @@ def _is_refresh_token(text: object) -> bool:
 
 
 def _end(seconds: object, now: float) -> float | None:
-    """When a token ends. Some servers write the number as a text, or 0 for one that does not end."""
+    """When a token expires; None if the server does not say. Some write a string, or 0 for never."""
     if isinstance(seconds, str) and seconds.isascii() and seconds.isdigit() and len(seconds) < 20:
         seconds = int(seconds)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
@@ -327,7 +329,7 @@ def _end(seconds: object, now: float) -> float | None:
 
 
 def refused_by(where: str, url: str, said: Mapping[str, Any], issuer: str) -> AuthorizationError:
-    """The error that a server tells, in its words, short and on one line."""
+    """The error of a server's response, in its own words, cut short and on one line."""
     code, description = said.get("error"), said.get("error_description")
     code = code if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else None
     told = f": {one_line(description[:MAX_SAID_CHARACTERS])}" if isinstance(description, str) else ""

@@ -1,23 +1,25 @@
 """Error Handling, Scope Challenge Handling (page: basic/authorization/index), on both sides.
 
-    401   a token is wanted, or this one is no good      WWW-Authenticate: Bearer resource_metadata="..."
+    401   a token is needed, or this one is invalid      WWW-Authenticate: Bearer resource_metadata="..."
     403   the token lacks scopes for this operation      WWW-Authenticate: Bearer error="insufficient_scope"
     400   the authorization request is malformed
 
-A *challenge* says in the header what would be accepted. One header may hold several, of several schemes.
+A *challenge* in the header says which token would be accepted. One header may hold challenges of several
+schemes.
 
     Challenge(scheme, params)   one challenge
-    parse_challenges            server's header -> challenges: what cannot be read of it is left out
+    parse_challenges            server's header -> challenges; parts that cannot be read are left out
     format_challenge            challenge -> the value of a header
-    Refusals                    server: which status, and which challenges, by what is wrong
-    StepUps                     client: how often more scopes are asked for before a 403 is final
-    AuthorizationError          client: no token is to be had, and why
+    Refusals                    server: the status and the challenges for each thing that can be wrong
+    StepUps                     client: how often it asks for more scopes before a 403 is final
+    AuthorizationError          client: it cannot get a token, and why
 
 Revisions   2025-03-26  the statuses
             2025-06-18  + resource_metadata in the challenge of a 401
             2025-11-25  + scope, and 403 with insufficient_scope, after which a client steps up
             2026-07-28  + the step up keeps the scopes that were asked for before (scope_selection)
-Errors      ValueError for a challenge that fits into no header. No challenge of a server raises.
+Errors      ValueError for a challenge that cannot be written as a header. Whatever a server sends as a
+            challenge, reading it raises nothing.
 Threads     plain functions and data; `StepUps` is used with its owner's lock held.
 """
 
@@ -48,10 +50,10 @@ SCHEMES = ("bearer", "dpop")
 """The schemes whose challenges a client can answer."""
 
 MAX_HEADER_CHARACTERS = 16_384
-"""Characters of a header that are read."""
+"""Characters of a header that are read; the rest is ignored."""
 MAX_CHALLENGES = 20
 MAX_PARAMETERS = 50
-"""Parameters of one challenge that are kept."""
+"""Parameters of one challenge that are read; more are ignored."""
 
 # RFC 9110, sections 5.6.2, 5.6.4 and 11.2
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -71,28 +73,28 @@ _UNSAYABLE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 
 @dataclass(frozen=True)
 class Challenge:
-    """What one scheme wants: `Bearer scope="files:read", error="..."`."""
+    """What a server demands in one scheme: `Bearer scope="files:read", error="..."`."""
 
     scheme: str
     params: Mapping[str, str] = field(default_factory=dict)
-    """By names in lower case."""
+    """Name, in lower case -> value."""
     token: str | None = None
-    """What stands in place of parameters in some schemes (token68)."""
+    """A token68, which some schemes have instead of parameters."""
 
     @property
     def error(self) -> str | None:
-        """The OAuth code, such as `invalid_token`."""
+        """The OAuth error code, such as `invalid_token`."""
         return self.params.get("error")
 
     @property
     def scopes(self) -> tuple[str, ...] | None:
-        """The scopes that the operation needs; None where the challenge does not say."""
+        """The scopes that the operation needs; None if the challenge does not say."""
         scope = self.params.get("scope")
         return None if scope is None else tuple(dict.fromkeys(scope.split()))
 
     @property
     def resource_metadata(self) -> str | None:
-        """Where the protected resource metadata is."""
+        """The URL of the protected resource metadata."""
         return self.params.get("resource_metadata")
 
 
@@ -100,9 +102,9 @@ class Challenge:
 
 
 def format_challenge(challenge: Challenge) -> str:
-    """The value of a WWW-Authenticate header. Raises ValueError for what would not arrive as it is.
+    """The value of a WWW-Authenticate header. Raises ValueError if it would not arrive as it is.
 
-    Beyond ASCII it arrives as latin-1, or not at all.
+    Characters beyond ASCII arrive as latin-1, or not at all.
     """
     if _SCHEME_NAME.fullmatch(challenge.scheme) is None:
         raise ValueError(f"{challenge.scheme!r:.60} cannot be the name of a scheme")
@@ -123,9 +125,9 @@ def _quoted(name: str, value: str) -> str:
 
 
 def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
-    """Scopes as they were given, each once. Raises TypeError, ValueError for what cannot be a scope.
+    """The scopes, each once, in the order given. Raises TypeError, ValueError for what cannot be a scope.
 
-    What is asked of an authorization server for its own sake is no scope of a resource.
+    `offline_access` is refused: clients ask authorization servers for it, and resources have no use for it.
     # spec: basic/authorization/index/no-offline-access-challenge
     """
     if isinstance(scopes, str):
@@ -142,27 +144,28 @@ def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
 
 
 class InsufficientScope(Forbidden):
-    """A token lacks scopes for what a handler does: 403, where nothing was sent yet."""
+    """A token lacks scopes for what a handler does. The status is 403, if no response has begun."""
 
 
 @dataclass(frozen=True)
 class Refusals:
-    """What a protected server says to a request that it does not let in.
+    """The refusals of a protected server.
 
-    Each has a challenge for every scheme that the server takes, made in one way: an error if there is a
-    token, the scopes that are needed, and where the metadata is. That of the scheme in use comes first.
+    Each has one challenge for every scheme that the server accepts, always made in the same way: the error if
+    there is a token, the scopes that are needed, and the URL of the metadata. The challenge of the scheme in
+    use comes first.
     # spec: basic/authorization/index/scope-consistency
     # spec: basic/authorization/index/challenge-strategy-consistent
     """
 
     metadata_url: str
     schemes: Mapping[str, Mapping[str, str]]
-    """Scheme -> what its challenges say besides."""
+    """Scheme -> the parameters that its challenges have besides."""
     scopes: tuple[str, ...] = ()
-    """Those that every request needs."""
+    """The scopes that every request needs."""
 
     def missing(self) -> Refused:
-        """401: there is no token. No error, since nothing is wrong with it (RFC 6750, section 3.1).
+        """401: there is no token. The challenge has no error: no token is wrong (RFC 6750, section 3.1).
 
         # spec: basic/authorization/index/unauthenticated-401
         """
@@ -171,7 +174,7 @@ class Refusals:
     def invalid(
         self, why: str, *, scheme: str | None = None, error: str = "invalid_token", nonce: str | None = None
     ) -> Refused:
-        """401: this token is no good, or not with this scheme, which alone has the error then.
+        """401: this token is invalid. With `scheme`, only the challenge of that scheme has the error.
 
         # spec: basic/authorization/index/token-invalid-401
         # spec: basic/authorization/index/token-error-response
@@ -180,11 +183,11 @@ class Refusals:
         return self._refused(401, why, error, scheme=scheme, more=more)
 
     def malformed(self, why: str) -> Refused:
-        """400: the Authorization header is not one that a server could read."""
+        """400: the credentials cannot be read, or are sent in two places."""
         return self._refused(400, why, "invalid_request")
 
     def insufficient(self, needed: Iterable[str]) -> Refused:
-        """403: the token lacks scopes. All are named that the operation needs, also those that it has.
+        """403: the token lacks scopes. The challenge names all that the operation needs, also those it has.
 
         # spec: basic/authorization/index/status-codes
         # spec: basic/authorization/index/insufficient-scope-403
@@ -223,20 +226,20 @@ class Refusals:
 
 
 class AuthorizationError(McpError):
-    """There is no access token to be had: which step failed, at which URL, and what can be done."""
+    """The client cannot get an access token. Says which step failed, at which URL, and what can be done."""
 
     def __init__(self, message: str, *, error: str | None = None, issuer: str | None = None) -> None:
         super().__init__(message)
         self.error = error
-        """The OAuth code, where a server gave one: `access_denied`, `invalid_grant`."""
+        """The OAuth error code, if a server gave one, such as `access_denied` or `invalid_grant`."""
         self.issuer = issuer
-        """The authorization server, as far as it was known."""
+        """The authorization server, if it was known."""
 
 
 def parse_challenges(header: str | None) -> list[Challenge]:
-    """All challenges of a WWW-Authenticate header, several of which may be joined by commas.
+    """All challenges of a WWW-Authenticate header; several headers may be joined by commas.
 
-    What is no challenge is skipped, up to the next comma; of a parameter that stands twice, the first counts.
+    Text that is not a challenge is skipped, up to the next comma; of a repeated parameter, the first counts.
     """
     text = (header or "")[:MAX_HEADER_CHARACTERS]
     found: list[tuple[str, dict[str, str], str | None]] = []
@@ -256,7 +259,7 @@ def parse_challenges(header: str | None) -> list[Challenge]:
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where the match ends that begins here."""
+    """The end of a match that begins here; here, if there is no match."""
     found = pattern.match(text, at)
     return at if found is None else found.end()
 
@@ -269,14 +272,14 @@ def _keep(parameter: re.Match[str], params: dict[str, str]) -> None:
 
 
 def _token68(text: str, at: int) -> tuple[str | None, int]:
-    """The token after a scheme, if there is one, and where to go on."""
+    """The token68 after a scheme, or None, and the position at which to go on."""
     spaces = _SPACES.match(text, at)
     token = _TOKEN68.match(text, spaces.end()) if spaces is not None else None
     return (None, at) if token is None else (token["token"], token.end())
 
 
 def _after_junk(text: str, at: int) -> int:
-    """Past what cannot be read: to the next comma, or, if a quotation mark has no partner, to the end."""
+    """The position after junk: of the next comma, after a quoted text, or, if that has no end, the end."""
     at = _end(_JUNK, text, at)
     if text[at : at + 1] == '"':
         closing = text.find('"', at + 1)
@@ -285,14 +288,14 @@ def _after_junk(text: str, at: int) -> int:
 
 
 def choose(challenges: Iterable[Challenge]) -> Challenge | None:
-    """The first challenge of a scheme that a client can answer: it says where the metadata is."""
+    """The first challenge in a scheme that a client can answer: it names the metadata. None without one."""
     return next((c for c in challenges if c.scheme.lower() in SCHEMES), None)
 
 
 MAX_STEP_UPS = 2
-"""How often the same scopes are asked for."""
+"""How often a client asks for the same scopes after a 403."""
 MAX_STEP_UPS_IN_ALL = 20
-"""How often one client asks for more scopes, of one server, whichever they are."""
+"""How often a client asks one server for more scopes, counting all sets of scopes together."""
 
 
 class StepUps:
@@ -302,7 +305,7 @@ class StepUps:
         self._counts: dict[frozenset[str], int] = {}
 
     def next(self, before: Iterable[str], challenge: Challenge) -> tuple[str, ...] | None:
-        """What to ask for after a 403: what was asked for before, and what is needed. None: it is final.
+        """The scopes to ask for after a 403: those asked for before, and those needed. None: it is final.
 
         # spec: basic/authorization/index/step-up, basic/authorization/index/step-up-for-users
         # spec: basic/authorization/index/step-up-own-behalf, basic/authorization/index/step-up-union
@@ -313,7 +316,7 @@ class StepUps:
         return union(before, needed) if self.count(needed) else None
 
     def count(self, scopes: Iterable[str]) -> bool:
-        """Count one more time; False if it is one too many: the 403 is final."""
+        """Count one more attempt for these scopes. False if there were too many: the 403 is final."""
         wanted = frozenset(scopes)
         before = self._counts.get(wanted, 0)
         if before >= MAX_STEP_UPS or sum(self._counts.values()) >= MAX_STEP_UPS_IN_ALL:

@@ -1,16 +1,16 @@
 """Refresh Tokens (page: basic/authorization/index), on the client.
 
-An access token is good for minutes. With a refresh token a client gets the next one, and asks no person:
+An access token is valid for minutes. With a refresh token a client gets the next one, and asks no person:
 
     client -> authorization server   POST grant_type=refresh_token   -> access token, and perhaps another
                                                                         refresh token in place of the old one
 
-A client that wants refresh tokens says so where it registers, and by the scope `offline_access` where the
-authorization server knows that. Whether there will be any, the server decides.
+A client that wants refresh tokens says so when it registers, and with the scope `offline_access` if the
+authorization server lists it. The server decides whether it issues any.
 
-Revisions   2026-07-28; refresh tokens as such: all that have authorization.
-Errors      none here: a refusal is what the token response says (authorization_flow).
-Threads     plain functions. That one thread refreshes while others wait is api/authorization.
+Revisions   2026-07-28; refresh tokens as such: all revisions that have authorization.
+Errors      none here: the token response tells of a refusal (authorization_flow).
+Threads     plain functions. That one thread refreshes while the others wait is done in api/oauth_client.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GRANT_TYPES = ("authorization_code", "refresh_token")
 """What a client of a person registers for.  # spec: basic/authorization/index/refresh-grant-type"""
 
 EARLY_SECONDS = 30.0
-"""So long before its end a token is renewed; of one that is short-lived, a tenth of its life."""
+"""A token is renewed that long before it expires; a short-lived one when a tenth of its life is left."""
 
 
 def with_offline_access(
@@ -38,7 +38,8 @@ def with_offline_access(
     """The scopes with `offline_access`, where the authorization server lists it.
 
     # spec: basic/authorization/index/refresh-offline-access
-    Where no scope is named, the server chooses; with this one named, it would choose no other.
+    If the request names no scope, this one is not added: the server would then no longer choose, and grant
+    `offline_access` alone.
     """
     if scopes is None or OFFLINE_ACCESS not in (scopes_of(metadata.get("scopes_supported")) or ()):
         return scopes
@@ -46,7 +47,7 @@ def with_offline_access(
 
 
 def is_due(tokens: Tokens, now: float) -> bool:
-    """Whether the access token is at its end, or will be before a request has arrived."""
+    """Whether the access token has expired, or may expire before a request arrives."""
     if tokens.expires_at is None:
         return False
     life = max(0.0, tokens.expires_at - tokens.obtained_at)
@@ -54,7 +55,7 @@ def is_due(tokens: Tokens, now: float) -> bool:
 
 
 def refresh_form(tokens: Tokens) -> dict[str, str]:
-    """The token request; without scopes: those of before are meant."""
+    """The form of the token request. It names no scopes, which means the same as before."""
     return {
         "grant_type": "refresh_token",
         "refresh_token": tokens.refresh_token or "",
@@ -63,7 +64,7 @@ def refresh_form(tokens: Tokens) -> dict[str, str]:
 
 
 def renewed(before: Tokens, now: Tokens) -> Tokens:
-    """The tokens of a refresh; what it does not say is as before.
+    """The tokens after a refresh. What the response left out stays as it was before.
 
     # spec: basic/authorization/index/refresh-not-assumed
     """

@@ -1,16 +1,17 @@
 """Scope Selection Strategy (page: basic/authorization/index), on the client.
 
-A scope is a word for what a token allows. A client asks for as few as will do:
+A scope is a word for what a token allows. A client asks for as few as possible:
 
-    1   the scopes of the challenge, if it has any: they are what this operation needs
-    2   else all that the protected resource metadata lists (`scopes_supported`): its minimum
-    3   else none is named, and the authorization server decides
+    1   the scopes of the challenge, if it has any: this operation needs them
+    2   else all that the protected resource metadata lists (`scopes_supported`): the server's minimum
+    3   else the request names no scope, and the authorization server decides
 
-After a 403 a client asks for more, and keeps what it had: a challenge lists what the one operation needs, and
-perhaps nothing of what was granted for others.
+After a 403 a client asks for more scopes, and keeps those it had: a challenge lists what this operation
+needs, and may leave out scopes that were granted for others.
 
-Revisions   2025-11-25; 2026-07-28: the union of both.
-Errors      none: what is no scope is left out.
+Revisions   2025-11-25  the order above
+            2026-07-28  + after a 403, the union of the scopes asked for before and of those in the challenge
+Errors      none: anything that is not a scope is left out.
 Threads     plain functions.
 """
 
@@ -22,14 +23,14 @@ from collections.abc import Iterable, Sequence
 __all__ = ["scopes_of", "select_scopes", "union"]
 
 MAX_SCOPES = 200
-"""Scopes that a server can have a client ask for."""
+"""Scopes that a client takes from a server: any more are left out."""
 
 # RFC 6749, section 3.3: scope-token
 _SCOPE_TOKEN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,500}")
 
 
 def scopes_of(given: object) -> tuple[str, ...] | None:
-    """The scopes of a text or a list, each once; None for anything else."""
+    """The scopes in a string with spaces, or in a list, each once; None for anything else."""
     if isinstance(given, str):
         given = given.split()
     if not isinstance(given, list | tuple):
@@ -43,9 +44,9 @@ def select_scopes(
     supported: Sequence[str] | None,
     wanted: Sequence[str] | None = None,
 ) -> tuple[str, ...] | None:
-    """What a client asks for at first; None: nothing is said of scopes.
+    """The scopes that a client asks for first; None if the request names none.
 
-    `wanted` is what the application has named: then it is that, and what the challenge needs beside it.
+    If the application has named scopes (`wanted`), these and the scopes of the challenge are asked for.
     # spec: basic/authorization/index/scope-priority, basic/authorization/index/least-privilege
     # spec: basic/authorization/index/challenge-authoritative
     # spec: basic/authorization/index/no-scope-set-assumption
@@ -59,7 +60,7 @@ def select_scopes(
 
 
 def union(*several: Iterable[str]) -> tuple[str, ...]:
-    """All scopes, each once, in the order in which they came up.
+    """All these scopes, each once, in the order in which they come first.
 
     # spec: basic/authorization/index/reauth-keeps-scopes
     """
