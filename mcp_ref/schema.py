@@ -6,26 +6,26 @@ names. A field (or a member of a union) that not every revision has carries a ma
     title: Annotated[str, since("2025-06-18")]             from this revision on
     execution: Annotated[ToolExecution, until("2025-11-25")]    up to and with this one
     data: Annotated[Any, was(JsonObject, until="2025-11-25")]   another type in older ones
-    requestId: Annotated[RequestId, required(since="2026-07-28")]    a must only there
+    requestId: Annotated[RequestId, required(since="2026-07-28")]    required only from this one on
     inputSchema: Annotated[InputSchema, opaque()]    an author's own: nothing inside it is left out
 
-A page's module lists its shapes in `DEFINITIONS`, official name -> shape, and its messages in `METHODS` and
-`NOTIFICATIONS`: a row says who sends the message, with which params, since and until when. From the rows
-follow the messages as a whole (`CallToolRequest`, `CallToolResultResponse`) and the unions of them by
+A page's module lists its shapes in `DEFINITIONS` (official name -> shape) and its messages in `METHODS` and
+`NOTIFICATIONS`: a row says who sends the message, with which params, since and until which revision. From the
+rows follow the shapes of whole messages (`CallToolRequest`, `CallToolResultResponse`) and their unions by
 direction (`ClientRequest`, answered by a `ServerResult`).
 
     definitions      the JSON Schema of all shapes at a revision, by the official definition's name
     message_shapes   the shapes that follow from the rows
-    checker          what checks a message that arrives
-    pruner           what leaves out the fields that a peer's revision does not know
+    checker          the function that checks messages of a shape, when they arrive
+    pruner           the function that leaves out the fields that a peer's revision does not know
 
 The same compiler (mcp_ref/runtime/typing/values) reads the signatures of users' functions: `int float
 str bool None list tuple dict set Literal Enum Optional Union dataclass TypedDict NamedTuple
 datetime date time UUID Decimal Path bytes`, classes of pydantic, attrs and msgspec, nested and recursive,
 `Annotated[int, "what it is"]` and `Annotated[int, Bounds(ge=0)]`.
 
-Dialects    schemas we write are JSON Schema 2020-12; see basic/index/json_schema_usage for
-            those that we read.
+Dialects    schemas that this package writes are JSON Schema 2020-12; for those that it reads, see
+            basic/index/json_schema_usage.
 Threads     everything here is compiled once and has no state afterwards.
 """
 
@@ -159,7 +159,7 @@ def _marks(hint: Any, kind: Any) -> list[Any]:
 
 
 def in_force(hint: Any, revision: str) -> Any:
-    """The hint as this revision has it; None if it has it not."""
+    """The hint as this revision has it; None if this revision does not have it."""
     if not all(mark.covers(revision) for mark in _marks(hint, since | until)):
         return None
     for mark in _marks(hint, was):
@@ -169,7 +169,7 @@ def in_force(hint: Any, revision: str) -> Any:
 
 
 def _unmarked(hint: Any) -> Any:
-    """The hint without marks of ours. What else it is annotated with, such as Bounds, stays."""
+    """The hint without this module's marks. Other annotations, such as Bounds, stay."""
     if get_origin(hint) is not Annotated:
         return hint
     others = [m for m in hint.__metadata__ if not isinstance(m, since | until | was | required | opaque)]
@@ -190,12 +190,13 @@ def _pages() -> tuple[types.ModuleType, ...]:
 
 
 def rows(table: Literal["METHODS", "NOTIFICATIONS"]) -> list[Any]:
+    """The rows of all pages, for methods or for notifications."""
     return [row for page in _pages() for row in getattr(page, table, ())]
 
 
 @functools.cache
 def _shapes(revision: str) -> dict[str, Any]:
-    """All that a revision defines, by its official name."""
+    """All shapes that a revision defines: official name -> shape."""
     found = dict(message_shapes(revision))
     for page in _pages():
         found |= {name: in_force(row, revision) for name, row in getattr(page, "DEFINITIONS", {}).items()}
@@ -204,7 +205,7 @@ def _shapes(revision: str) -> dict[str, Any]:
 
 @functools.cache
 def _names() -> dict[str, Any]:
-    """What the hints of a shape may refer to, whichever page defines it."""
+    """Name -> type, for all names that the hints of a shape may refer to, whichever page defines them."""
     names: dict[str, Any] = {}
     for page in _pages():
         names |= {name: value for name, value in vars(page).items() if not name.startswith("__")}
@@ -213,13 +214,13 @@ def _names() -> dict[str, Any]:
 
 
 def _by_name(hint: Any) -> Any:
-    """What a hint names, if it is a name."""
+    """The type that a hint names, if it is a name; otherwise the hint."""
     name = hint.__forward_arg__ if isinstance(hint, typing.ForwardRef) else hint
     return _names()[name] if isinstance(name, str) else hint
 
 
 class ShapeCompiler(Compiler):
-    """Reads shapes as one revision has them. With `refer`, a named one becomes a `$ref`."""
+    """Reads shapes as one revision has them. With `refer`, a shape with an official name becomes a `$ref`."""
 
     def __init__(self, revision: str, *, refer: bool) -> None:
         super().__init__()
@@ -240,7 +241,7 @@ class ShapeCompiler(Compiler):
         return [member for member in found if member is not None]
 
     def keywords(self, mark: Schema) -> Schema:
-        return mark  # a shape may be described in JSON Schema alone: nothing is checked by that
+        return mark  # a shape may have any keyword: these only describe, and check nothing
 
     def codec(self, hint: Any) -> Codec:
         hint = in_force(_by_name(hint), self.revision)
@@ -267,25 +268,25 @@ def _bare(hint: Any) -> Any:
 
 
 def _shape_of(hint: Any, revision: str) -> Any:
-    """The type that this revision has there; None if it has none."""
+    """The type that a hint has at this revision; None if it has none."""
     return _bare(in_force(_by_name(hint), revision))
 
 
 # ------------------------------------------------------------------ messages, from the rows
 
 WITH_ENVELOPE = since("2025-11-25")
-"""From here on official definitions of messages have `jsonrpc` and `id`, and their params have a name."""
+"""From this revision on, official definitions of messages have `jsonrpc` and `id`, and params have a name."""
 MODERN_ERA = since("2026-07-28")
 
-# Both made of what only the rows know, which is more than a type checker follows.
+# These are called with what only the rows know, which no type checker can follow.
 _typed_dict: Any = typing.TypedDict
 _union: Any = Union
 
 
 @functools.cache
 def message_shapes(revision: str) -> dict[str, Any]:
-    """The shapes that follow from the rows which a revision has, by their official names."""
-    _at(revision)  # an unknown one is an error
+    """The shapes that follow from the rows that a revision has: official name -> shape."""
+    _at(revision)  # raises ValueError for an unknown revision
     methods = [row for row in rows("METHODS") if row.holds(revision)]
     notifications = [row for row in rows("NOTIFICATIONS") if row.holds(revision)]
     shapes: dict[str, Any] = {}
@@ -299,7 +300,7 @@ def message_shapes(revision: str) -> dict[str, Any]:
 
 
 def _params(row: Method | Notification, revision: str) -> dict[str, Any]:
-    """The params, if their name is an official one."""
+    """The params of a row, if they have an official name."""
     shape = _unmarked(row.params)
     name = getattr(shape, "__name__", "")
     is_official = WITH_ENVELOPE.covers(revision) and name.endswith(("RequestParams", "NotificationParams"))
@@ -307,7 +308,7 @@ def _params(row: Method | Notification, revision: str) -> dict[str, Any]:
 
 
 def _results(row: Method, revision: str) -> dict[str, Any]:
-    """The result; and the response to a request of the modern era, which may be a question instead."""
+    """The result; and, in the modern era, the response to a request, whose result may ask for input."""
     if row.result is None:
         return {}
     found = {f"{row.definition}Result": row.result}
@@ -323,7 +324,7 @@ def _request(row: Method, revision: str) -> Any:
     if params is None:
         params = Annotated[typing.ForwardRef("RequestParams"), required(since=MODERN_ERA.revision)]
     if MODERN_ERA.covers(revision) and not row.is_sent_by("client"):
-        # Servers send no requests: this is a question in an InputRequiredResult.
+        # Servers send no requests here: this is a question in an InputRequiredResult, without `id`.
         # spec: basic/index/requests-client-to-server-only
         return _typed_dict(name, {"method": Literal[row.name], "params": params})
     return _message(name, revision, with_id=True, method=Literal[row.name], params=params)
@@ -336,7 +337,7 @@ def _notification(row: Notification, revision: str) -> Any:
 
 
 def _message(name: str, revision: str, *, with_id: bool, **fields: Any) -> Any:
-    """A message of JSON-RPC, with its envelope as far as the official definition has it."""
+    """A message of JSON-RPC, with the fields of the envelope that the official definition has."""
     envelope: dict[str, Any] = {"jsonrpc": Literal["2.0"]} if WITH_ENVELOPE.covers(revision) else {}
     if envelope and with_id:
         envelope["id"] = typing.ForwardRef("RequestId")
@@ -346,7 +347,7 @@ def _message(name: str, revision: str, *, with_id: bool, **fields: Any) -> Any:
 def _by_direction(
     methods: list[Method], notifications: list[Notification], shapes: dict[str, Any], revision: str
 ) -> dict[str, Any]:
-    """The unions of what each side sends, and of the results that answer it."""
+    """The unions of the messages that each side sends, and of the results that it returns."""
 
     def sent(by: Sender, rows: list[Any], kind: str) -> list[Any]:
         names = [f"{row.definition}{kind}" for row in rows if row.is_sent_by(by)]
@@ -367,7 +368,7 @@ def _by_direction(
     else:
         unions["ServerRequest"] = questions
         unions["ClientResult"] += answers
-    # Annotated, since a union of one is that one, and would be taken for another name of it.
+    # Annotated, since a union of one member is that member, and would be taken for a second name of it.
     return {name: Annotated[_union[tuple(members)], None] for name, members in unions.items()}
 
 
@@ -376,7 +377,7 @@ def _by_direction(
 
 @functools.cache
 def definitions(revision: str) -> dict[str, Schema]:
-    """The JSON Schema of every shape at a revision, by the official definition's name."""
+    """Official name -> JSON Schema, for every shape of a revision."""
     compiler = ShapeCompiler(revision, refer=True)
     return {name: compiler.definition(shape) for name, shape in _shapes(revision).items()}
 
@@ -386,9 +387,9 @@ Checker = Callable[[Any], Any]
 
 @functools.cache
 def checker(shape: Any, revision: str, without: tuple[str, ...] = ()) -> Checker:
-    """A function that raises Mismatch unless its argument is such a shape at this revision.
+    """A function that raises Mismatch unless its argument has this shape at this revision.
 
-    Unknown members pass: later revisions and extensions add some.
+    Fields in `without` are not checked. Unknown members pass: later revisions and extensions add some.
     # spec: schema/unknown-fields-tolerated, schema/capabilities-open-set
     """
     compiler = ShapeCompiler(revision, refer=False)
@@ -401,13 +402,13 @@ Pruner = Callable[[dict[str, Any]], dict[str, Any]]
 
 @functools.cache
 def pruner(shape: Any, revision: str) -> Pruner:
-    """A function that leaves out of such a shape what this revision does not have."""
+    """A function that returns a value of this shape without what this revision does not have."""
     prune = _pruner(shape, revision, ())
     return prune or (lambda value: value)
 
 
 def _pruner(hint: Any, revision: str, above: tuple[Any, ...]) -> Callable[[Any], Any] | None:
-    """None where there is nothing to leave out, so that most of a message is not even visited."""
+    """The pruner of a hint; None if there is nothing to leave out: most of a message is not visited."""
     if _marks(hint, opaque):
         return None
     shape = _shape_of(hint, revision)
@@ -431,7 +432,7 @@ def _fields_pruner(shape: Any, revision: str, above: tuple[Any, ...]) -> Callabl
 
 
 def _alternatives_pruner(members: tuple[Any, ...], revision: str) -> Callable[[Any], Any] | None:
-    """Of several shapes, whichever it is: what none of them has is left out."""
+    """The pruner of a union of shapes: it leaves out the fields that none of them has at this revision."""
     shapes = [_bare(member) for member in members]
     if not all(map(typing.is_typeddict, shapes)):
         return None
@@ -440,5 +441,5 @@ def _alternatives_pruner(members: tuple[Any, ...], revision: str) -> Callable[[A
 
 
 def _lacking(shape: Any, revision: str) -> set[str]:
-    """The fields that a shape has in other revisions only."""
+    """The fields that a shape has only in other revisions."""
     return {name for name, (hint, _) in _hints_of(shape).items() if in_force(hint, revision) is None}

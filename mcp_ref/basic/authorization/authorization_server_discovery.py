@@ -4,27 +4,27 @@ A client knows the URL of an MCP server, and finds out who issues tokens for it:
 
     client -> server   a request without a token     -> 401  resource_metadata="https://.../.well-known/..."
     client -> server   GET that URL                  -> {resource, authorization_servers: [...], ...}
-              or, where no challenge names it:
+              or, if the challenge does not name it:
     client -> server   GET /.well-known/oauth-protected-resource/mcp     the path of the endpoint, inserted
     client -> server   GET /.well-known/oauth-protected-resource         the root
 
     client -> authorization server   GET its metadata -> {issuer, authorization_endpoint, token_endpoint, ...}
-                                     at up to three places, for two specifications
+                                     at up to three URLs, of two specifications
 
 Server half   `resource_metadata`, and where it is served: `metadata_url`, `metadata_paths`, `document`
 Client half   `find_resource`, `find_server`; for servers of 2025-03-26 `find_server_of_old`
 
-A document is believed only where it says that it is about what was asked: the metadata of a resource names
-the URL of the server (or its bare origin), that of an authorization server has the issuer, letter by letter,
-that led to it. Else anybody could speak for anybody.
+A document is believed only if it says that it is about the server that was asked. The metadata of a resource
+must name the URL of that server (or its bare origin); the metadata of an authorization server must have the
+issuer, character by character, that led to it. Otherwise any server could speak for any other.
 
-Revisions   2025-03-26  the MCP server is its own authorization server: its metadata is at the root; where it
-                        has none, its endpoints are /authorize, /token and /register
+Revisions   2025-03-26  the MCP server is its own authorization server: its metadata is at the root; without
+                        metadata, its endpoints are /authorize, /token and /register
             2025-06-18  the challenge names the metadata; the metadata names the authorization servers
             2025-11-25  + without a challenge, two well-known places; OpenID Connect Discovery
             2026-07-28  + the issuer of the metadata is the one that was asked
-Errors      server: 405 for a method that reads no document.
-            client: AuthorizationError, which has the URLs that were asked.
+Errors      server: 405 for methods other than GET, HEAD and OPTIONS.
+            client: AuthorizationError, which names the URLs that were asked.
 Threads     plain functions, and data that never changes.
 """
 
@@ -64,7 +64,7 @@ __all__ = [
 
 
 class ProtectedResourceMetadata(TypedDict, total=False):
-    """What a protected server says of itself (RFC 9728, section 2), as far as this protocol has a use for it.
+    """What a protected server says of itself (RFC 9728, section 2): the fields that this protocol uses.
 
     # spec: basic/authorization/authorization-server-discovery/prm-authorization-servers
     """
@@ -85,9 +85,9 @@ WELL_KNOWN_RESOURCE = "/.well-known/oauth-protected-resource"
 
 
 def metadata_url(resource: str) -> str:
-    """Where the metadata of a resource is: its path goes after the well-known part (RFC 9728, section 3.1).
+    """The URL of a resource's metadata: its path goes after the well-known part (RFC 9728, section 3.1).
 
-    Each challenge of the server names it.
+    Each challenge of the server has this URL.
     # spec: basic/authorization/authorization-server-discovery/discovery-mechanism
     # spec: basic/authorization/authorization-server-discovery/www-authenticate-on-401
     """
@@ -98,7 +98,10 @@ def metadata_url(resource: str) -> str:
 
 
 def metadata_paths(resource: str, path: str) -> list[str]:
-    """Where an application serves it: for its public path, for its own behind a proxy, and at the root."""
+    """The paths at which an application serves the metadata.
+
+    They are for its public path, for its own `path` behind a proxy, and at the root.
+    """
     public = urlsplit(resource).path
     inserted = [WELL_KNOWN_RESOURCE + each.rstrip("/") for each in (public, path)]
     return list(dict.fromkeys([*inserted, WELL_KNOWN_RESOURCE]))
@@ -107,7 +110,7 @@ def metadata_paths(resource: str, path: str) -> list[str]:
 def resource_metadata(
     resource: str, authorization_servers: Sequence[str], **more: Any
 ) -> ProtectedResourceMetadata:
-    """The metadata; what is None is left out.
+    """The metadata of a resource. A member of `more` that is None is left out.
 
     # spec: basic/authorization/index/prm-server
     # spec: basic/authorization/authorization-server-discovery/prm-implemented
@@ -132,11 +135,11 @@ PREFLIGHT_HEADERS = (
     ("Access-Control-Allow-Headers", "MCP-Protocol-Version"),
     ("Access-Control-Max-Age", "7200"),
 )
-"""A web page may ask with the header that clients send along."""
+"""For preflight requests: a web page may send the header that clients send."""
 
 
 def document(value: Any) -> Callable[[HttpReply], Iterable[bytes]]:
-    """What answers requests for a document that everybody may read."""
+    """A function that answers HTTP requests for a public document."""
     body = to_json(value).encode("utf-8")
 
     def serve(reply: HttpReply) -> Iterable[bytes]:
@@ -154,7 +157,7 @@ def document(value: Any) -> Callable[[HttpReply], Iterable[bytes]]:
 # ----------------------------------------------------------------------- client half
 
 Get = Callable[[str], "dict[str, Any] | None"]
-"""The JSON object at a URL; None where there is no document. Raises McpError where nothing can be asked."""
+"""Returns the JSON object at a URL, or None if nothing is there. Raises McpError if it cannot be asked."""
 
 MAX_ISSUERS = 20
 OAUTH_SUFFIX = "/.well-known/oauth-authorization-server"
@@ -164,21 +167,21 @@ ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint"
 
 @dataclass(frozen=True)
 class ProtectedResource:
-    """What the metadata of an MCP server says to a client, checked."""
+    """The metadata of an MCP server, as far as a client needs it, after the checks."""
 
     resource: str
-    """As it stands there: this is what tokens are asked for."""
+    """As the metadata has it. Tokens are requested for this resource."""
     issuers: tuple[str, ...]
     scopes: tuple[str, ...] | None
-    """`scopes_supported`; None where it says nothing of them."""
+    """`scopes_supported`; None if the metadata has none."""
 
 
 def find_resource(
     get: Get, url: str, announced: str | None, *, allow_http: bool = False
 ) -> ProtectedResource | None:
-    """The metadata of the MCP server at a URL; None where it has none, as in 2025-03-26.
+    """The metadata of the MCP server at a URL; None if it has none, as in 2025-03-26.
 
-    `announced` is what the challenge says of where it is. Raises AuthorizationError.
+    `announced` is the URL of the metadata in the challenge, if it has one. Raises AuthorizationError.
     # spec: basic/authorization/authorization-server-discovery/client-both-mechanisms
     # spec: basic/authorization/authorization-server-discovery/client-well-known-fallback
     # spec: basic/authorization/authorization-server-discovery/parse-www-authenticate
@@ -204,7 +207,7 @@ def find_resource(
 
 
 def _resource(said: Mapping[str, Any], url: str, place: str, allow_http: bool) -> ProtectedResource:
-    """Raises AuthorizationError where the document is not about this server, or of no use."""
+    """Check the metadata of a resource. Raises AuthorizationError for another server's, or a useless one."""
     resource = said.get("resource")
     if not covers(resource, url):
         raise AuthorizationError(
@@ -221,7 +224,7 @@ def _resource(said: Mapping[str, Any], url: str, place: str, allow_http: bool) -
 
 
 def _is_issuer(issuer: str, allow_http: bool) -> bool:
-    """RFC 8414, section 2: a URL without query and fragment."""
+    """Whether this may be an issuer: a URL without query and fragment (RFC 8414, section 2)."""
     try:
         check_endpoint("issuer", issuer, allow_http=allow_http)
     except ValueError:
@@ -230,9 +233,10 @@ def _is_issuer(issuer: str, allow_http: bool) -> bool:
 
 
 def choose_issuer(issuers: Sequence[str], wanted: str | None, known: Collection[str] = ()) -> str:
-    """Which authorization server to ask: the one that is wanted, or that knows this client, or the first.
+    """The authorization server to ask: the one that is wanted, else one that is known, else the first.
 
-    Raises AuthorizationError where the one that is wanted is not among them.
+    `known` are issuers that know this client. Raises AuthorizationError if the one that is wanted is not
+    among `issuers`.
     # spec: basic/authorization/authorization-server-discovery/client-selects-as
     # spec: basic/authorization/client-registration/preregistered-mismatch
     """
@@ -248,7 +252,7 @@ def choose_issuer(issuers: Sequence[str], wanted: str | None, known: Collection[
 
 
 def server_metadata_urls(issuer: str) -> list[str]:
-    """Where the metadata of an authorization server may be, in the order in which to ask.
+    """The URLs where the metadata of an authorization server may be, in the order in which to ask.
 
     # spec: basic/authorization/authorization-server-discovery/issuer-with-path
     # spec: basic/authorization/authorization-server-discovery/issuer-without-path
@@ -281,7 +285,7 @@ def find_server(get: Get, issuer: str, *, allow_http: bool = False) -> dict[str,
 def find_server_of_old(get: Get, url: str, *, allow_http: bool = False) -> dict[str, Any]:
     """The metadata of an MCP server of 2025-03-26, which is its own authorization server.
 
-    Where it has none, the endpoints are those of that revision.
+    If it has none, `default_metadata`.
     # spec: basic/authorization/index/base-url-drops-path
     # spec: basic/authorization/index/metadata-before-defaults
     """
@@ -292,7 +296,7 @@ def find_server_of_old(get: Get, url: str, *, allow_http: bool = False) -> dict[
 
 
 def default_metadata(origin: str) -> dict[str, Any]:
-    """What goes for a server of 2025-03-26 without metadata; PKCE is required of it.
+    """The metadata assumed for a server of 2025-03-26 that has none; PKCE is required of it.
 
     # spec: basic/authorization/index/default-paths
     """
@@ -307,7 +311,9 @@ def default_metadata(origin: str) -> dict[str, Any]:
 
 
 def _server(said: Mapping[str, Any], issuer: str, place: str, allow_http: bool) -> dict[str, Any]:
-    """The metadata, as far as it is of the type that it should be. Raises AuthorizationError.
+    """The metadata of an authorization server, after the checks. Raises AuthorizationError.
+
+    Members `*_supported` with a value that is no list and no boolean are left out.
 
     # spec: basic/authorization/authorization-server-discovery/metadata-validated
     # spec: basic/authorization/authorization-server-discovery/issuer-identical

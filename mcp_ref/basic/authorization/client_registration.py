@@ -1,31 +1,30 @@
 """Client registration (page: basic/authorization/client-registration).
 
-How an authorization server comes to know a client that it has never heard of. The server's half is what a
-client says of itself, checked:
+How an authorization server comes to know a client that it has never heard of. The server half checks what a
+client says of itself:
 
     check_registration(given)            the body of a dynamic registration (RFC 7591)
     check_client_id_url(client_id)       is this client id the URL of a metadata document?
-    check_metadata_document(url, given)  what was found there (OAuth Client ID Metadata Document)
+    check_metadata_document(url, given)  the document at that URL (OAuth Client ID Metadata Document)
 
-Each of the two gives a `ClientMetadata`. What a client calls itself is its own claim: it is kept short and
-printable, and shown as a claim.
+The first and the last return a `ClientMetadata`. The name of a client is only its own claim: it is made short
+and printable, to be shown as a claim.
 
-The client's half is the choice among the ways to an id, in the order of the page:
+The client half chooses among the ways to get a client id, in the order of the page:
 
     choose_registration(...)   1 PRE_REGISTERED    the application has an id for this server
-                               2 DOCUMENT          the URL of a document that it has put into the web
+                               2 DOCUMENT          the id is the URL of a document that it has published
                                3 DYNAMIC           POST to the registration endpoint: registration_request
-                                                   goes there, read_registration takes the answer
-    metadata_document(...)     what to put into the web
+                                                   makes the body, read_registration reads the response
+    metadata_document(...)     the document to publish
 
-Either way a `Registration` comes of it, which is good at the authorization server that it names, and there
-alone.
+Each way leads to a `Registration`, which is valid only at the authorization server that it names.
 
 Revisions   2025-03-26  dynamic registration
             2025-11-25  + client id metadata documents
             2026-07-28  + application_type; dynamic registration is deprecated
 Errors      server: BadRegistration, with the error code of RFC 7591.
-            client: AuthorizationError, where there is no way to an id, or the server does not register it.
+            client: AuthorizationError, if there is no way to an id, or the server refuses to register it.
 Threads     functions only.
 """
 
@@ -71,13 +70,13 @@ __all__ = [
 
 MAX_REDIRECT_URIS = 10
 MAX_CLIENT_NAME_CHARACTERS = 80
-"""A longer name is cut: it stands on a page where a person reads other things, too."""
+"""A longer name is cut: it stands on a page where a person has to read other things, too."""
 MAX_CLIENT_ID_URL_CHARACTERS = 2000
 
 SECRET_METHODS = ("client_secret_basic", "client_secret_post")
 ASSERTION_METHOD = "private_key_jwt"
 AUTH_METHODS = (*SECRET_METHODS, ASSERTION_METHOD, "none")
-"""How a client may show at the token endpoint who it is."""
+"""How a client may authenticate at the token endpoint."""
 AUTHORIZATION_CODE = "authorization_code"
 
 _DOT_SEGMENT = re.compile(r"/(?:\.|%2[Ee]){1,2}(?=/|$)")
@@ -86,7 +85,7 @@ _CLIENT_ID_URL = re.compile(r"(https?)://([^/?#@\\]+)(/[^?#]*)(?:\?[^#]*)?")
 
 
 class BadRegistration(ValueError):
-    """What a client says of itself cannot be accepted. `error` is the code of RFC 7591, section 3.2.2."""
+    """The metadata of a client cannot be accepted. `error` is the code of RFC 7591, section 3.2.2."""
 
     def __init__(self, message: str, error: str = "invalid_client_metadata") -> None:
         super().__init__(message)
@@ -95,13 +94,13 @@ class BadRegistration(ValueError):
 
 @dataclass(frozen=True)
 class ClientMetadata:
-    """What a client says of itself."""
+    """What a client says of itself, checked."""
 
     redirect_uris: tuple[str, ...]
     client_name: str = ""
-    """One line, and short; "" where it gave none."""
+    """One line, and short; "" if it gave none."""
     auth_method: str = "client_secret_basic"
-    """Its token_endpoint_auth_method."""
+    """Its `token_endpoint_auth_method`."""
     grant_types: tuple[str, ...] = (AUTHORIZATION_CODE,)
     application_type: str | None = None
     jwks: Mapping[str, Any] | None = None
@@ -113,7 +112,7 @@ class ClientMetadata:
         return all(redirect_is_loopback(uri) for uri in self.redirect_uris)
 
     def to_json(self) -> dict[str, Any]:
-        """As the response to a registration says it."""
+        """The members of a registration response."""
         optional = {
             "client_name": self.client_name or None,
             "application_type": self.application_type,
@@ -132,9 +131,9 @@ class ClientMetadata:
 def check_registration(
     given: object, *, grant_types: Sequence[str], auth_methods: Sequence[str] = AUTH_METHODS
 ) -> ClientMetadata:
-    """What a client asks for in a dynamic registration, where the server has these.
+    """Check the body of a dynamic registration, on a server that supports these grant types and methods.
 
-    Raises BadRegistration.
+    Grant types that the server does not support are left out. Raises BadRegistration.
     """
     if not isinstance(given, Mapping):
         raise BadRegistration("the metadata of a client is a JSON object")
@@ -196,7 +195,7 @@ def _application_type(given: Mapping[str, Any]) -> str | None:
 
 
 def _keys(given: Mapping[str, Any], method: str) -> dict[str, Any]:
-    """The keys of a client that signs its requests; nothing of one that does not."""
+    """The keys of a client that authenticates with an assertion; {} for any other client."""
     if method != ASSERTION_METHOD:
         return {}
     jwks, jwks_uri = given.get("jwks"), given.get("jwks_uri")
@@ -218,9 +217,9 @@ def is_client_id_url(client_id: str) -> bool:
 
 
 def check_client_id_url(client_id: str, *, allow_loopback: bool = False) -> str:
-    """The same, if it is the URL of a metadata document. Raises BadRegistration.
+    """Return the client id, if it may be the URL of a metadata document. Raises BadRegistration.
 
-    `allow_loopback`: http is good enough for a document on this machine, as in tests.
+    `allow_loopback`: accept http, too, for a document on this machine, as in tests.
     """
     try:
         found = _CLIENT_ID_URL.fullmatch(check_uri(client_id[: MAX_CLIENT_ID_URL_CHARACTERS + 1]))
@@ -237,7 +236,7 @@ def check_client_id_url(client_id: str, *, allow_loopback: bool = False) -> str:
 
 
 def check_metadata_document(url: str, given: object) -> ClientMetadata:
-    """What the document at the URL, which is a client id, says. Raises BadRegistration."""
+    """Check the metadata document that was found at a URL, which is the client id. Raises BadRegistration."""
     # spec: basic/authorization/client-registration/cimd-as-structure
     if not isinstance(given, Mapping):
         raise BadRegistration("the metadata document is no JSON object")
@@ -247,7 +246,7 @@ def check_metadata_document(url: str, given: object) -> ClientMetadata:
     missing = [name for name in ("client_name", "redirect_uris") if not given.get(name)]
     if missing:
         raise BadRegistration(f"the metadata document has no {' and no '.join(missing)}")
-    # No secret can be in a document that anyone may read.
+    # A document that anyone may read cannot hold a secret.
     if "client_secret" in given or "client_secret_expires_at" in given:
         raise BadRegistration("the metadata document has a client secret")
     return check_registration(
@@ -260,7 +259,7 @@ def check_metadata_document(url: str, given: object) -> ClientMetadata:
 # --------------------------------------------------------------------------------- client half
 
 PRE_REGISTERED, DOCUMENT, DYNAMIC = "pre-registered", "document", "dynamic"
-"""The ways to a client id."""
+"""The ways to get a client id."""
 
 MAX_CREDENTIAL_CHARACTERS = 10_000
 
@@ -277,34 +276,34 @@ class Registration:
     client_id: str
     client_secret: str | None = field(default=None, repr=False)
     auth_method: str | None = None
-    """What the server has answered that the client shall use at its token endpoint."""
+    """How the client authenticates at the token endpoint, if the server's response says so."""
     secret_expires_at: float | None = None
     """Seconds since 1970."""
     redirect_uris: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """For a store."""
+        """The form in which a store keeps the registration."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Registration | None:
-        """From a store; None for what is no registration."""
+        """The registration from a store; None if it has something else there."""
         if not isinstance(given.get("issuer"), str) or not isinstance(given.get("client_id"), str):
             return None
         return _registration(given["issuer"], given)
 
     def is_good(self, redirect_uri: str, now: float) -> bool:
-        """Whether it is still good, for this redirect URI."""
+        """Whether the secret has not expired, and this redirect URI is registered."""
         if self.secret_expires_at is not None and now >= self.secret_expires_at:
             return False
-        # Letter by letter: not every server knows that a port of the loopback interface may be another.
+        # Character by character: not every server allows another port of the loopback interface.
         return redirect_uri in self.redirect_uris
 
 
 def choose_registration(
     metadata: Mapping[str, Any], *, has_client_id: bool, document_url: str | None, allow_dynamic: bool = True
 ) -> str:
-    """The first way to a client id that both sides have. Raises AuthorizationError if there is no such way.
+    """The first way to a client id that both sides support. Raises AuthorizationError if there is no way.
 
     # spec: basic/authorization/client-registration/registration-priority
     # spec: basic/authorization/client-registration/static-credentials
@@ -351,7 +350,7 @@ def registration_request(
 def metadata_document(
     url: str, client_name: str, redirect_uris: Sequence[str], **more: Any
 ) -> dict[str, Any]:
-    """The client id metadata document for a URL, to be put there. Raises BadRegistration.
+    """The client id metadata document to publish at a URL. Raises BadRegistration.
 
     # spec: basic/authorization/client-registration/cimd-properties
     # spec: basic/authorization/client-registration/cimd-client-id-matches
@@ -370,7 +369,7 @@ def metadata_document(
 def read_registration(
     status: int, said: Mapping[str, Any], issuer: str, redirect_uris: Sequence[str]
 ) -> Registration:
-    """The answer to a dynamic registration. Raises AuthorizationError, which says why not.
+    """The Registration from the response to a dynamic registration. Raises AuthorizationError, saying why.
 
     # spec: basic/authorization/client-registration/registration-failure
     # spec: basic/authorization/client-registration/registration-failure-surfaced
@@ -410,7 +409,7 @@ def _registration(issuer: str, said: Mapping[str, Any]) -> Registration | None:
 
 
 def _moment(given: object) -> float | None:
-    """A time in seconds since 1970; None for 0, which means never."""
+    """A time in seconds since 1970; None for 0, which means never, and for anything else."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         return None
     return float(given) if given > 0 else None

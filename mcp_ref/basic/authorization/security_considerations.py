@@ -1,23 +1,23 @@
 """Security considerations (page: basic/authorization/security-considerations).
 
-What either side checks before it believes the other. The half of an authorization server:
+What either side checks before it trusts the other. An authorization server checks:
 
     check_redirect_uri(uri)                  may a client register it?
-    redirect_uri_is_registered(uri, those)   is the one of a request among those that were registered?
-    check_code_challenge(challenge, method)  PKCE, in the authorization request: S256, and nothing else
+    redirect_uri_is_registered(uri, uris)    is the URI of a request one of those that were registered?
+    check_code_challenge(challenge, method)  PKCE, in the authorization request: only S256 is accepted
     code_verifier_fits(verifier, challenge)  PKCE, in the token request
 
-and that of a client:
+A client makes and checks:
 
     new_verifier(), new_state()              secrets of one authorization request
-    check_pkce_support(metadata)             does the server say that it has S256?
+    check_pkce_support(metadata)             does the server say that it supports S256?
     check_endpoint(name, url, ...)           may this URL be an endpoint of an authorization server?
     check_page(url)                          may a browser be sent there?
 
-Redirect URIs are compared as texts, character by character. Two texts that a browser takes for one address
-are two redirect URIs here: whatever a comparison normalizes is something an attacker may vary. The one
-exception is of OAuth 2.1, section 8.4.2: a native application listens at a port of the loopback interface
-that it learns when it starts, so there any port will do.
+Redirect URIs are compared as strings, character by character. Two strings that a browser takes for the same
+address are two redirect URIs here: everything that a comparison normalizes, an attacker may vary. OAuth 2.1,
+section 8.4.2, has the one exception: a native application learns the port of the loopback interface at which
+it listens only when it starts, so any port is accepted there.
 
 Revisions   2025-03-26 and later.
 Errors      ValueError says what is wrong with a redirect URI, or with a challenge.
@@ -58,14 +58,14 @@ __all__ = [
 # ---------------------------------------------------------------- redirect URIs, as a server takes them
 
 MAX_REDIRECT_URI_CHARACTERS = 2000
-"""A longer one would not fit into the line of a request, with all that is added to it."""
+"""A longer one, with all that is added to it, would not fit into the first line of a request."""
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 OF_ANSWERS = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
-"""What an answer brings in the query of a redirect URI (RFC 6749, section 4.1.2, and RFC 9207)."""
+"""The query parameters of an authorization response (RFC 6749, section 4.1.2, and RFC 9207)."""
 
-# RFC 3986, section 3.2, and less: authority = host [ ":" port ], without userinfo, without encoded characters
+# RFC 3986, section 3.2, narrowed: authority = host [ ":" port ], without userinfo, without encoded characters
 _REDIRECT_AUTHORITY = re.compile(
     r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?::([0-9]{1,5}))?"
 )
@@ -74,10 +74,9 @@ _LOOPBACK_REDIRECT = re.compile(r"(http://(?:localhost|127\.0\.0\.1|\[::1\]))(?:
 
 
 def check_redirect_uri(uri: object) -> str:
-    """The same URI, if a client may register it:
+    """Return the URI, if a client may register it. Raises ValueError.
 
-    https, or http to the loopback interface, and nothing in its query that an answer brings. Raises
-    ValueError.
+    It must be https, or http to the loopback interface, and must not have in its query what a response adds.
     """
     # spec: basic/authorization/security-considerations/redirect-localhost-or-https
     if not isinstance(uri, str) or not 0 < len(uri) <= MAX_REDIRECT_URI_CHARACTERS:
@@ -87,7 +86,7 @@ def check_redirect_uri(uri: object) -> str:
         raise ValueError("a redirect URI begins with https://, or with http:// and a loopback address")
     if "#" in uri:
         raise ValueError("a redirect URI has no fragment")
-    # A client that reads the first of two values would take what a stranger has written for an answer.
+    # A client that reads the first of two values would take a stranger's value for that of the server.
     given = sorted(OF_ANSWERS.intersection(name for name, _ in parse_qsl(urlsplit(uri).query, True)))
     if given:
         raise ValueError(f"a redirect URI has no {given[0]} in its query, where the answer brings it")
@@ -97,7 +96,7 @@ def check_redirect_uri(uri: object) -> str:
 
 
 def _scheme_and_host(uri: str) -> tuple[str, str]:
-    """Raises ValueError for an authority that programs could read differently."""
+    """The scheme and host of a URI. Raises ValueError for an authority that could be read in two ways."""
     scheme, separator, rest = uri.partition("://")
     found = _REDIRECT_AUTHORITY.fullmatch(re.split(r"[/?#]", rest, maxsplit=1)[0])
     if not separator or found is None or int(found[2] or 443) > 65535:
@@ -114,7 +113,7 @@ def redirect_uri_is_registered(uri: str, registered: Iterable[str]) -> bool:
     if found is None:
         return False
     try:
-        check_redirect_uri(uri)  # also: the port is one
+        check_redirect_uri(uri)  # checks the port, too
     except ValueError:
         return False
     others = (_LOOPBACK_REDIRECT.fullmatch(one) for one in registered)
@@ -122,12 +121,12 @@ def redirect_uri_is_registered(uri: str, registered: Iterable[str]) -> bool:
 
 
 def redirect_is_loopback(uri: str) -> bool:
-    """Whether it leads to the machine that the browser runs on."""
+    """Whether a redirect URI leads to the machine on which the browser runs, over http."""
     return _LOOPBACK_REDIRECT.fullmatch(uri) is not None
 
 
 def redirect_host(uri: str) -> str:
-    """The host of a redirect URI that was checked, as a person is shown it: with the port, if it has one."""
+    """The host of a redirect URI that was checked, to show to a person: with the port, if it has one."""
     return urlsplit(uri).netloc
 
 
@@ -146,7 +145,7 @@ def s256(verifier: str) -> str:
 
 
 def check_code_challenge(challenge: str | None, method: str | None) -> str:
-    """The challenge of an authorization request. Raises ValueError; `plain`, also by default, is refused."""
+    """Return the code challenge of a request. Raises ValueError; `plain`, even as the default, is refused."""
     if challenge is None:
         raise ValueError("PKCE is required: there is no code_challenge")
     if method != "S256":
@@ -157,22 +156,22 @@ def check_code_challenge(challenge: str | None, method: str | None) -> str:
 
 
 def code_verifier_fits(verifier: str | None, challenge: str) -> bool:
-    """Whether the sender of a token request is the sender of the authorization request."""
+    """Whether the verifier of a token request is the one that the challenge was made of."""
     if verifier is None or not _CODE_VERIFIER.fullmatch(verifier):
         return False
     return hmac.compare_digest(s256(verifier), challenge)
 
 
-# ---------------------------------------------------------------------------- what a client looks at
+# ------------------------------------------------------------------ what a client makes and checks
 
 
 def new_verifier() -> str:
-    """A code verifier that was never used.  # spec: basic/authorization/security-considerations/pkce"""
+    """A new random code verifier.  # spec: basic/authorization/security-considerations/pkce"""
     return secrets.token_urlsafe(48)
 
 
 def new_state() -> str:
-    """What binds a response to its request.
+    """A new random `state`, which binds an authorization response to its request.
 
     # spec: basic/authorization/security-considerations/state-verified
     """
@@ -180,7 +179,7 @@ def new_state() -> str:
 
 
 def check_pkce_support(metadata: Mapping[str, Any]) -> None:
-    """Raises ValueError where the server does not say that it has S256: it may not look at the verifier.
+    """Raises ValueError unless the metadata lists S256: otherwise the server may ignore the code verifier.
 
     # spec: basic/authorization/security-considerations/pkce-support-verified
     # spec: basic/authorization/security-considerations/pkce-from-metadata
@@ -197,9 +196,9 @@ def check_pkce_support(metadata: Mapping[str, Any]) -> None:
 
 
 def check_endpoint(name: str, url: object, *, allow_http: bool = False) -> str:
-    """The same URL, if it may be an endpoint: https, or http to this very machine. Raises ValueError.
+    """Return the URL, if it may be an endpoint: https, or http to this machine. Raises ValueError.
 
-    Whose address it has is looked at when it is asked (runtime/http_client/fetching).
+    The IP address of its host is checked when the URL is fetched (runtime/http_client/fetching).
     # spec: basic/authorization/security-considerations/oauth-communication-security
     # spec: docs/security_best_practices/oauth-https, docs/security_best_practices/sanitise-urls
     """
@@ -218,9 +217,9 @@ def check_endpoint(name: str, url: object, *, allow_http: bool = False) -> str:
 
 
 def check_page(url: str, *, allow_http: bool = False) -> str:
-    """The same URL, if a browser may be sent there. Raises ValueError.
+    """Return the URL, if a browser may be sent there. Raises ValueError.
 
-    What opens a browser may be a shell: only what stands in URLs gets there.
+    A shell may be what opens the browser, so only characters that stand in URLs are let through.
     # spec: docs/security_best_practices/auth-url-validated
     # spec: docs/security_best_practices/auth-url-http-https
     # spec: docs/security_best_practices/auth-url-dangerous-schemes

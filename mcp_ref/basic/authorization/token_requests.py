@@ -1,21 +1,24 @@
-"""Token requests: how a client shows who it is (page: basic/authorization/client-registration).
+"""Token requests: how a client authenticates (page: basic/authorization/client-registration).
 
-However a client came to its id (registered beforehand, by itself, or by a document), it has a way to show at
-the token endpoint that the id is its own:
+However a client came to its id (registered beforehand, dynamically, or with a metadata document), it has a
+way to show at the token endpoint that the id is its own:
 
-    none                  a public client; its id alone
+    none                  a public client: only its id
     client_secret_basic   id and secret in the header Authorization
     client_secret_post    id and secret in the form
     private_key_jwt       an assertion: a token that it signs with its key, for this server, for one use
 
-Client half: `choose_method`, `TokenClient`.   Server half: `check_assertion`, for every JSON web token that
-stands for a client or for a grant (RFC 7523, section 3).
+Client half   `choose_method`, `TokenClient`
+Server half   `check_assertion`, for every JSON web token that authenticates a client or is a grant
+              (RFC 7523, section 3)
 
-A grant is what a token is asked for with. The usual one is the code of a person's consent; those of the
-extensions need no person, and are a `Grant` each, which fills in a form and lets `TokenRequests` send it.
+A grant is what a client exchanges for a token. The usual one is the authorization code, which it gets by a
+person's consent. The grants of the extensions need no person: each is a `Grant`, which fills in a form and
+has `TokenRequests` send it.
 
 Revisions   2025-03-26.
-Errors      ValueError: no method that both have. BadAssertion: an assertion that is not accepted, and why.
+Errors      ValueError: there is no method that both support. BadAssertion: an assertion is not accepted, and
+            why.
 Threads     plain values and functions.
 """
 
@@ -49,9 +52,9 @@ __all__ = [
 CLIENT_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 METHODS_OF_CLIENTS = ("private_key_jwt", "client_secret_basic", "client_secret_post", "none")
 ASSERTION_SECONDS = 60
-"""For how long an assertion that is made here is good: it is used at once."""
+"""How long an assertion of a client is valid. It is short, since the assertion is used at once."""
 MAX_ASSERTION_SECONDS = 3600.0
-"""For how long an assertion may be good that is accepted here."""
+"""The longest remaining life of an assertion that a server accepts."""
 MAX_JTI_CHARACTERS = 256
 
 # ---------------------------------------------------------------------------- client half
@@ -60,10 +63,11 @@ MAX_JTI_CHARACTERS = 256
 def choose_method(
     supported: Sequence[str] | None, *, has_secret: bool, has_key: bool, wanted: str | None = None
 ) -> str:
-    """How a client authenticates, of what the server supports. Raises ValueError.
+    """Choose how a client authenticates, among the methods that the server supports. Raises ValueError.
 
-    `supported` is the metadata's `token_endpoint_auth_methods_supported`; None where it says nothing, which
-    means `client_secret_basic` (RFC 8414). `wanted` is what the application, or the registration, has said.
+    `supported` is the metadata's `token_endpoint_auth_methods_supported`; None if it is absent, which
+    means `client_secret_basic` (RFC 8414). `wanted` is the choice of the application, or of the registration:
+    it is returned if the client can authenticate in that way, whatever the server supports.
     """
     possible = _possible(has_secret, has_key)
     if wanted is not None:
@@ -72,14 +76,14 @@ def choose_method(
         return wanted
     offered = ("client_secret_basic",) if supported is None else supported
     for method in possible:
-        # A server that says nothing of public clients may know them all the same: PKCE is made for them.
+        # A server that does not list "none" may accept public clients all the same: PKCE is made for them.
         if method in offered or method == "none":
             return method
     raise ValueError(f"the authorization server takes no {' and no '.join(possible)}")
 
 
 def _possible(has_secret: bool, has_key: bool) -> tuple[str, ...]:
-    """Those methods that a client has what it takes for; the best first."""
+    """The methods for which a client has the key or the secret, the best first."""
     with_key = ("private_key_jwt",) if has_key else ()
     with_secret = ("client_secret_basic", "client_secret_post") if has_secret else ()
     return (*with_key, *with_secret) or ("none",)
@@ -98,9 +102,9 @@ class TokenClient:
     signing_algorithm: str = "ES256"
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a method without what it takes."""
+        """Raises ValueError for an unknown method, or if the secret or key that it takes is missing."""
         if self.method not in METHODS_OF_CLIENTS:
-            # What was given may be a secret in the wrong place.
+            # The message does not repeat the method: it may be a secret that was passed in the wrong place.
             raise ValueError(f"method is one of {', '.join(METHODS_OF_CLIENTS)}")
         if self.method.startswith("client_secret") and self.secret is None:
             raise ValueError(f"{self.method} takes a secret")
@@ -108,13 +112,13 @@ class TokenClient:
             raise ValueError(f"{self.method} takes a private key")
 
     def authenticated(self, form: Mapping[str, str], audience: str) -> tuple[dict[str, str], dict[str, str]]:
-        """The headers and the form of a request that shows who the client is.
+        """The headers and the form of a request, with what authenticates the client.
 
-        `audience`: the issuer that an assertion is for, and no one else may take it.
+        `audience`: the issuer that an assertion is for. No other server may accept it.
         """
         match self.method:
             case "client_secret_basic":
-                # The form need not name the client as well; there are servers that want it to.
+                # The form need not have the client_id as well, but some servers demand it.
                 return {"Authorization": self._basic()}, {**form, "client_id": self.client_id}
             case "client_secret_post":
                 return {}, {**form, "client_id": self.client_id, "client_secret": str(self.secret)}
@@ -126,12 +130,12 @@ class TokenClient:
         return {}, {**form, "client_id": self.client_id}
 
     def _basic(self) -> str:
-        """RFC 6749, section 2.3.1: each is encoded as in a form before they are joined."""
+        """The value of the header: id and secret, each encoded as in a form (RFC 6749, section 2.3.1)."""
         pair = f"{quote_plus(self.client_id)}:{quote_plus(str(self.secret))}"
         return f"Basic {base64.b64encode(pair.encode('ascii')).decode('ascii')}"
 
     def assertion(self, audience: str, now: float | None = None) -> str:
-        """A token that says who the client is, to one server, once."""
+        """A signed token that authenticates the client to one server, once."""
         if self.key is None:
             raise ValueError("an assertion takes a private key")
         made = int(time.time() if now is None else now)
@@ -151,7 +155,7 @@ Outcome = TypeVar("Outcome", covariant=True)
 
 
 class TokenRequests(Protocol[Outcome]):
-    """What a grant has to ask for a token with: the client's, in the flow that it is in."""
+    """What a grant knows of the flow that it is used in, and how it sends its token requests."""
 
     @property
     def issuer(self) -> str:
@@ -167,35 +171,35 @@ class TokenRequests(Protocol[Outcome]):
 
     @property
     def scopes(self) -> Sequence[str] | None:
-        """What to ask for; perhaps nothing."""
+        """The scopes to ask for; None or empty if the request names none."""
 
     @property
     def client(self) -> TokenClient:
-        """Who asks. A grant that needs none does not look: to look may register the client."""
+        """The client that asks. A grant that needs no client does not read this: reading may register one."""
 
     def request(self, form: Mapping[str, str], *, client: TokenClient | None = None) -> Outcome:
-        """The tokens for a grant: one request to the token endpoint, authenticated. Raises McpError."""
+        """Send one authenticated request to the token endpoint, and return the tokens. Raises McpError."""
 
     def post(self, url: str, form: Mapping[str, str], *, client: TokenClient) -> dict[str, Any]:
-        """The answer of another token endpoint, which the application has named. Raises McpError."""
+        """Ask another token endpoint, named by the application, and return its response. Raises McpError."""
 
 
 class Grant(Protocol):
-    """How an access token is had without a person."""
+    """A way to get an access token without asking a person."""
 
     @property
     def registers(self) -> bool:
         """Whether a client that has no id yet may register for this grant."""
 
     def fetch(self, flow: TokenRequests[Answer]) -> Answer:
-        """New tokens. Raises McpError."""
+        """Get new tokens. Raises McpError."""
 
 
 # ---------------------------------------------------------------------------- server half
 
 
 class BadAssertion(LocalError):
-    """An assertion that is not accepted. It repeats nothing of it."""
+    """An assertion is not accepted. The message repeats nothing of it."""
 
 
 class Assertion(NamedTuple):
@@ -220,10 +224,10 @@ def check_assertion(
     skew: float = 30.0,
     now: float | None = None,
 ) -> Assertion:
-    """A token that a known issuer has signed, for this server (RFC 7523, section 3). Raises BadAssertion.
+    """Check that a known issuer signed a token for this server (RFC 7523, section 3). Raises BadAssertion.
 
-    `audience`: the names of this server, one of which the token has to be for: its issuer, and nothing else.
-    That it is used once is for the caller to see to, who has a memory.
+    `audience`: the names of this server, of which the token must have at least one; it should be the server's
+    issuer, and nothing else. The caller, which has a memory, must see to it that the token is used once.
     """
     now = time.time() if now is None else now
     try:
