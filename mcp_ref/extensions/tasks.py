@@ -11,7 +11,7 @@ result of the call, or with a task if the call takes long.
     client -> server   subscriptions/listen {notifications: {taskIds}}
     server -> client   notifications/tasks                   the result of tasks/get, after each change
 
-The differences to the tasks of 2025-11-25 (mcp_ref/basic/utilities/tasks), which the same code runs:
+The differences from the tasks of 2025-11-25 (mcp_ref/basic/utilities/tasks), which the same code runs:
 
                            2025-11-25                       this extension
     who decides            the requestor, with `task`       the server, if the client knows tasks
@@ -193,7 +193,7 @@ class DecidedPlan:
 
 
 def is_declared(context: RequestContext) -> bool:
-    """Whether this request declares that its client knows tasks; an earlier one does not count.
+    """Whether this request declares that its client knows tasks; an earlier request does not count.
 
     # spec: extensions/tasks/legacy-capability-non-declaring
     """
@@ -234,7 +234,7 @@ def check_handler_made(result: Json, context: RequestContext) -> None:
 
 
 def detailed(entry: Entry) -> Json:
-    """The DetailedTask: the task, with the field that belongs to its status.
+    """The DetailedTask: the task, with the field of its status, if that has one.
 
     # spec: extensions/tasks/get-checks-status, extensions/tasks/get-working
     # spec: extensions/tasks/get-input-required, extensions/tasks/get-all-outstanding

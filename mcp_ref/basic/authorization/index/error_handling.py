@@ -279,7 +279,7 @@ def _token68(text: str, at: int) -> tuple[str | None, int]:
 
 
 def _after_junk(text: str, at: int) -> int:
-    """The position after junk: of the next comma, after a quoted text, or, if that has no end, the end."""
+    """The place after junk: at the next comma, after a quoted text, or at the end if it is never closed."""
     at = _end(_JUNK, text, at)
     if text[at : at + 1] == '"':
         closing = text.find('"', at + 1)

@@ -38,8 +38,7 @@ def with_offline_access(
     """The scopes with `offline_access`, where the authorization server lists it.
 
     # spec: basic/authorization/index/refresh-offline-access
-    If the request names no scope, this one is not added: the server would then no longer choose, and grant
-    `offline_access` alone.
+    If no scope is named, the server chooses. This one is not added then: the server would choose no other.
     """
     if scopes is None or OFFLINE_ACCESS not in (scopes_of(metadata.get("scopes_supported")) or ()):
         return scopes

@@ -80,7 +80,7 @@ class TaskAugmentedRequestParams(TypedDict, total=False):
 
 
 class CreateTaskResult(TypedDict, total=False):
-    """The result that at once answers a request which is run as a task."""
+    """The result of a request that is run as a task, sent at once."""
 
     _meta: Json
     task: Required[Task]
