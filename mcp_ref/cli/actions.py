@@ -1,4 +1,7 @@
-"""What each command of cli/main does, given the parsed options. `call` and `tasks` return an exit code."""
+"""What each command of cli/main does, given the parsed options.
+
+`call`, `tasks` and `tools` return an exit code; the other commands, which end with 0, return None.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ __all__ = [
 
 
 def serve(options: Namespace) -> None:
-    """Serve a Server that is a variable of a module, or that the module itself runs as it is loaded."""
+    """Serve a Server that is a variable of a module, or that the module itself runs while it is loaded."""
     if options.log and options.http is None:
         raise ValueError("--log is about requests over HTTP: it goes with --http")
     path, _, name = options.target.rpartition(":")
@@ -58,7 +61,7 @@ def serve(options: Namespace) -> None:
         try:
             module = _import_module(path)
         except Exception as problem:
-            if ran:  # it is of the service, or of what the module does after it
+            if ran:  # the error came from the service, or from code of the module after it
                 raise
             raise ValueError(f"{path} cannot be served: {type(problem).__name__}: {problem}") from problem
     if not ran:
@@ -76,7 +79,7 @@ def _server_of(module: Any, path: str, name: str) -> Server:
 
 
 def _serve(run: Callable[..., None], options: Namespace, more: dict[str, Any]) -> None:
-    """Serve where the command line says. Settings that it does not have are in `more`."""
+    """Serve where the command line says. `more` are the settings of the module's own `run`, for the rest."""
     if options.http is None:
         run()
         return
@@ -90,6 +93,7 @@ def _run_of_module(options: Namespace, path: str, name: str | None) -> Iterator[
     """While a module is loaded, have its own `server.run()` serve where the command line says.
 
     So what surrounds that line, such as a `with`, holds during the service, and what follows comes after it.
+    Yields a list, which has the server once it has run.
     """
     run, ran = Server.run, []
 
@@ -103,7 +107,7 @@ def _run_of_module(options: Namespace, path: str, name: str | None) -> Iterator[
         ran.append(server)
         _serve(partial(run, server), options, given if transport == "http" else {})
 
-    server_class: Any = Server  # a class whose method is replaced, which no type allows
+    server_class: Any = Server  # Any: a type checker does not allow a method to be replaced
     server_class.run = run_as_said
     try:
         yield ran
@@ -116,7 +120,7 @@ def _announce(url: str) -> None:
 
 
 def _name_of(path: str) -> str:
-    """The name under which a file, or a module, is among the modules."""
+    """The name that a file, or a module, has in `sys.modules`."""
     return Path(path).stem if path.endswith(".py") else path
 
 
@@ -136,7 +140,7 @@ def _import_module(path: str) -> Any:
 
 
 def _shown(options: Namespace, value: Any, show_it: Callable[[Any], None]) -> None:
-    """Print a value for scripts, or for people."""
+    """Print a value: for scripts with `--json`, else for people by `show_it`."""
     if options.json:
         show.as_json(value)
     else:
@@ -155,7 +159,7 @@ def discover(options: Namespace) -> None:
 
 
 def tools(options: Namespace) -> int:
-    """List the tools of a server, or of all servers of a configuration. Returns 4 if one is not there."""
+    """List the tools of a server, or of all servers of a configuration. Returns 4 if one has a problem."""
     if not is_several(options):
         with _connect(options) as client:
             _shown(options, client.list_tools(), show.tools)
@@ -218,7 +222,7 @@ def _call_as_task(
     arguments: Json,
     on_progress: OnProgress | None,
 ) -> Result:
-    """The result of a tool that runs as a task. Its id is told at once."""
+    """Call a tool as a task and return its result. The id of the task is shown at once."""
     try:
         task = client.start_tool(tool, arguments, ttl=options.ttl, on_progress=on_progress)
     except NoTask as problem:
@@ -227,7 +231,7 @@ def _call_as_task(
 
 
 def _chooser(options: Namespace, otherwise: Choice) -> Choose:
-    """What asks a person, after Ctrl-C, what is to become of a task; `otherwise` without a person."""
+    """A function that asks a person, after Ctrl-C, what to do with a task; `otherwise` without a person."""
     if not has_terminal():
         return lambda is_over: otherwise
     words: dict[str, Choice] = {"detach": "detach", "cancel": "cancel"}
@@ -241,7 +245,10 @@ def _chooser(options: Namespace, otherwise: Choice) -> Choose:
 
 
 def tasks(options: Namespace) -> int:
-    """List the tasks of a server, or show one, cancel it, or wait for its result, as `call` does."""
+    """List the tasks of a server, or show one, cancel it, or wait for its result.
+
+    Returns 1 if the result for which it waited says that the tool failed, as `call` does.
+    """
     if options.id is None and (options.wait or options.cancel):
         raise ValueError("--wait and --cancel are about one task: name it, with --id")
     line = show.TaskLine()
@@ -347,9 +354,12 @@ def _print_changes(changes: Changes, options: Namespace) -> None:
 def _connect(
     options: Namespace, line: show.ProgressLine | None = None
 ) -> contextlib.AbstractContextManager[Client]:
-    """A client. With a `line`, the server may ask at the terminal, where that line is then hidden."""
+    """A client for the server of a command. A shell lends the one that it has.
+
+    With a `line`, the server may ask the person at the terminal; the line is hidden meanwhile.
+    """
     shell = getattr(options, "shell", None)
-    if shell is not None:  # it has one already
+    if shell is not None:
         lent: contextlib.AbstractContextManager[Client] = shell.lend(line)
         return lent
     level = getattr(options, "log_level", None)
@@ -373,7 +383,10 @@ def _connect(
 
 
 def _run(client: Client, line: show.ProgressLine, send: Callable[..., Result], *arguments: Any) -> Result:
-    """The result of a request. If the person must visit a page first, ask for that, and send it once more."""
+    """Send a request and return its result.
+
+    If the server refuses until a page was visited, ask the person to visit it, and send the request again.
+    """
     with line:
         try:
             return send(*arguments, on_progress=line.on_progress)
@@ -393,7 +406,7 @@ def has_terminal() -> bool:
 
 
 def _arguments(options: Namespace, client: Client) -> Json:
-    """The arguments of the call: those of `--arguments`, and single ones in place of them."""
+    """The arguments of the call: those of `--arguments`, some of them replaced by single ones."""
     whole = _from_json("--arguments", options.whole) if options.whole is not None else {}
     if not isinstance(whole, dict):
         raise ValueError("--arguments takes a JSON object")
@@ -407,7 +420,10 @@ def _arguments(options: Namespace, client: Client) -> Json:
 
 
 def _value(name: str, text: str, schema: Any) -> Any:
-    """An argument: the text itself where the tool takes a string, and else the JSON that it is."""
+    """The value of an argument: the text itself if the tool wants a string, else the text read as JSON.
+
+    A text that is not JSON stays text if the tool's schema says no type; otherwise ValueError is raised.
+    """
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind == "string":
         return text

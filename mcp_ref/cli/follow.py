@@ -1,14 +1,14 @@
-"""A task is followed until it is over, or until the person at the terminal does not want to wait any longer.
+"""Follow a task until it is over, or until the person at the terminal does not want to wait any longer.
 
     Ctrl-C   asks: detach and leave the task running, cancel it, or wait on. A second Ctrl-C detaches.
              Where no person can be asked, `call --task` cancels the task, and `tasks --wait` detaches.
 
-Detached from, a task goes on as long as its server does: a server that was started for this command ends
-with it.
+After a detach the task goes on as long as its server does: a server that was started for this command ends
+with the command.
 
-Errors      what the task ended with; KeyboardInterrupt, whose text says what has become of the task.
-Threads     `mcp-ref task` waits for the task, and answers what it asks. Main waits for that thread, and for
-            Ctrl-C, which is noted and interrupts nothing that is under way.
+Errors      the error that the task ended with; KeyboardInterrupt, whose text says what became of the task.
+Threads     `mcp-ref task` waits for the task, and answers its questions. Main waits for that thread, and for
+            Ctrl-C, which is put into a queue, so that it interrupts nothing that is under way.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ __all__ = ["Choice", "Choose", "follow", "way_back"]
 
 Choice: TypeAlias = Literal["detach", "cancel", "wait"]
 Choose: TypeAlias = Callable[[Callable[[], bool]], Choice]
-"""Asks what is to become of a task. What it is given says whether there is nothing to choose any more."""
+"""Asks the person what to do with a task. Its argument says whether the question is over: the task has
+ended, or Ctrl-C came again."""
 
 CANCEL_SECONDS = 10.0
-"""For a cancelled task to end; then the command does, all the same."""
+"""Seconds that a cancelled task has to end; after them the command ends all the same."""
 
 
 def follow(task: Task, line: TaskLine, choose: Choose, options: Namespace, *, is_new: bool = False) -> Result:
-    """The result of a task. `choose` is called after Ctrl-C. The id of a task that is new is shown."""
+    """Follow a task and return its result. `choose` is called after Ctrl-C; the id of a new task is shown."""
     outcome: futures.Future[Result] = futures.Future()
     happened: SimpleQueue[str] = SimpleQueue()
     outcome.add_done_callback(lambda outcome: happened.put("over"))
@@ -60,11 +61,15 @@ def follow(task: Task, line: TaskLine, choose: Choose, options: Namespace, *, is
 
 
 SIGNAL_SECONDS = 0.5
-"""For which Ctrl-C may go unnoticed: the system may give it to a thread that does not wake this one."""
+"""Seconds for which Ctrl-C may go unnoticed: the system may give the signal to a thread that does not wake
+this one."""
 
 
 def _next(happened: SimpleQueue[str]) -> str:
-    """What happens next. Python runs its handler of a signal on the main thread, once that is awake."""
+    """The next thing that happens: "over" or "interrupted".
+
+    It waits in short steps, since Python runs the handler of a signal on the main thread, once that is awake.
+    """
     while True:
         with contextlib.suppress(Empty):
             return happened.get(timeout=SIGNAL_SECONDS)
@@ -72,7 +77,7 @@ def _next(happened: SimpleQueue[str]) -> str:
 
 @contextlib.contextmanager
 def _noted_interrupts(happened: SimpleQueue[str]) -> Iterator[None]:
-    """Have Ctrl-C noted, as far as it would interrupt this thread."""
+    """Have Ctrl-C put "interrupted" into the queue, if it would otherwise interrupt this thread."""
     interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not interrupts or threading.current_thread() is not threading.main_thread():
         yield
@@ -85,7 +90,7 @@ def _noted_interrupts(happened: SimpleQueue[str]) -> Iterator[None]:
 
 
 def _wait(task: Task, line: TaskLine, is_new: bool, outcome: futures.Future[Result]) -> None:
-    """See a task to its end."""
+    """On the thread `mcp-ref task`: show how far the task is, and put its result or error into `outcome`."""
     try:
         if is_new and task.id:
             line.say(f"task {task.id}")
@@ -97,8 +102,12 @@ def _wait(task: Task, line: TaskLine, is_new: bool, outcome: futures.Future[Resu
 
 
 def _cancelled(task: Task, outcome: futures.Future[Result]) -> Result:
-    """Cancel a task. The result, if it is over by then: it came too late."""
-    with contextlib.suppress(ErrorResponse):  # it is over
+    """Cancel a task, and raise KeyboardInterrupt.
+
+    If the task ends otherwise before that, the cancelling came too late: its result is returned, or its error
+    is raised.
+    """
+    with contextlib.suppress(ErrorResponse):  # the task is over
         task.cancel()
     futures.wait([outcome], CANCEL_SECONDS)
     if not outcome.done() or isinstance(outcome.exception(), RequestCancelled):
@@ -107,7 +116,7 @@ def _cancelled(task: Task, outcome: futures.Future[Result]) -> Result:
 
 
 def way_back(task_id: str, options: Namespace) -> str:
-    """What becomes of a task that is left alone, and how to come back to it."""
+    """The text for a person who detaches: what becomes of the task, and the command that comes back to it."""
     words = ["mcp-ref", "tasks", f"--id={task_id}", "--wait", *way_to(options)]
     command = in_a_line(shlex.join(words))
     if is_command(options):

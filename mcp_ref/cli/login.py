@@ -1,11 +1,11 @@
 """`mcp-ref login URL`, `mcp-ref logout URL`, and `--auth` of the other commands (pages: basic/authorization).
 
     mcp-ref login https://example.com/mcp        a browser opens; the tokens are kept in a file
-    mcp-ref tools --auth https://example.com/mcp they go with the requests, and are renewed where they expire
+    mcp-ref tools --auth https://example.com/mcp they go with the requests, and are renewed when they expire
     mcp-ref logout https://example.com/mcp       they are forgotten
 
-`login` also keeps by which client it was done, so that `--auth` can renew the tokens; a login that fails
-leaves the one before it as it was. The file is TOKENS, or the one that MCP_REF_TOKENS names; its mode is 0600
+`login` also stores which client logged in, so that `--auth` can renew the tokens; a login that fails leaves
+the one before it as it was. The file is TOKENS, or the one that MCP_REF_TOKENS names; its mode is 0600
 (api/token_stores). `--auth` asks a person only where there is a terminal.
 
 Errors      ValueError: misuse; AuthorizationError and StoreError (exit code 4) where there are no tokens.
@@ -36,7 +36,7 @@ TOKENS = "~/.local/share/mcp-ref/tokens"
 
 
 def login(options: Namespace) -> None:
-    """Get tokens for a URL, and keep them. Those of before are forgotten once there are others."""
+    """Get tokens for a URL, and store them. Earlier ones are forgotten once the new ones are there."""
     from mcp_ref.api.token_stores import MemoryTokens  # start-up time: few commands need it
 
     url, chosen, kept = _url_of(options), _chosen(options), _store()
@@ -57,7 +57,7 @@ def login(options: Namespace) -> None:
 
 
 def logout(options: Namespace) -> None:
-    """Forget the tokens for a URL, of whichever login."""
+    """Forget the tokens for a URL, whichever login they are from."""
     url = _url_of(options)
     had_tokens = _forget(_store(), url)
     print(f"logged out of {url}" if had_tokens else f"there was no login to {url}")
@@ -68,7 +68,7 @@ def _is_registration(key: str) -> bool:
 
 
 def _forget(kept: FileTokens, url: str) -> bool:
-    """Forget all tokens for a URL, also of other clients. Whether there were any."""
+    """Forget all tokens for a URL, also those of other clients. Returns whether there were any."""
     from mcp_ref.basic.authorization.index.authorization_flow import canonical_uri  # start-up time
 
     place = canonical_uri(url)
@@ -82,7 +82,7 @@ def _forget(kept: FileTokens, url: str) -> bool:
 
 
 def auth_of(options: Namespace, url: Any) -> OAuth | None:
-    """What `--auth` has `connect` do. Raises ValueError where the server is at no URL."""
+    """The `auth` of `connect` for `--auth`; None without it. Raises ValueError if the server has no URL."""
     if not getattr(options, "auth", False):  # in a shell the connection is there already
         return None
     if not isinstance(url, str):
@@ -93,7 +93,7 @@ def auth_of(options: Namespace, url: Any) -> OAuth | None:
 
 
 def _url_of(options: Namespace) -> str:
-    from mcp_ref.cli.servers import target  # which needs this module for --auth
+    from mcp_ref.cli.servers import target  # only login and logout need it
 
     url: Any = target(options)["target"]
     if not isinstance(url, str):
@@ -102,7 +102,10 @@ def _url_of(options: Namespace) -> str:
 
 
 def _chosen(options: Namespace) -> dict[str, Any]:
-    """By which client to log in, and for what. A secret is read from a file: others see the command line."""
+    """Which client logs in, and for which scopes, as options of OAuth.
+
+    A secret is read from a file, since other users of the machine can see the command line.
+    """
     secret = options.client_secret_file
     if secret is not None and options.client_id is None:
         raise ValueError("--client-secret-file goes with --client-id")
@@ -122,7 +125,7 @@ def _store() -> FileTokens:
 
 
 def _oauth(chosen: dict[str, Any], store: TokenStore, agent: Any = None, *, paste: bool = False) -> OAuth:
-    """`agent` visits pages for a person; without one, the person does."""
+    """What logs in to a server. `agent` visits pages for a person; without one, the person does."""
     # Start-up time: few commands need it.
     from mcp_ref.api.authorization import Browser, OAuth, PasteUrl
 
@@ -132,7 +135,7 @@ def _oauth(chosen: dict[str, Any], store: TokenStore, agent: Any = None, *, past
 
 
 def _connect(url: str, authorizer: OAuthClient, options: Namespace) -> None:
-    """Have the server say whether it wants a login, and close again."""
+    """Connect once, which logs in if the server wants that, and close again."""
     from mcp_ref.api.connect import connect  # start-up time: few commands need it
     from mcp_ref.api.options import ClientOptions  # the same
 
@@ -158,8 +161,8 @@ def _pasted(prompt: str) -> str:
 
 
 def _refuse(server: str, url: str) -> str:
-    """No person can be asked to visit this URL. Raises AuthorizationError, with the command that asks one."""
-    from mcp_ref.basic.authorization.index.error_handling import AuthorizationError  # with HTTP alone
+    """Visit no URL, as no person can be asked. Raises AuthorizationError, with the command that asks one."""
+    from mcp_ref.basic.authorization.index.error_handling import AuthorizationError  # only HTTP needs it
 
     scopes = dict(parse_qsl(urlsplit(url).query)).get("scope", "").split()
     words = [word for scope in scopes for word in ("--scope", scope)]

@@ -3,9 +3,9 @@
 0    done
 1    the tool says that it failed, or its task was cancelled elsewhere
 2    the command line is wrong
-3    the server refused, or its answer is invalid: a protocol error, or no MCP at that URL
+3    the server refused, or its answer is invalid: a protocol error, or no MCP server at that URL
 4    no connection: the server cannot be started, is gone, or does not have what is needed
-5    no answer in time; of `listen`, fewer changes than `--count` within the time of `--for`
+5    no answer in time; for `listen`, fewer changes than `--count` within the time of `--for`
 129  the terminal was closed
 130  interrupted (Ctrl-C); what was running was cancelled on the wire, or is a task that was left running
 141  the reader of our output went away
@@ -47,17 +47,17 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     HttpError: 3,
     **dict.fromkeys((McpError, OSError), 4),
 }
-"""By what was raised: the first entry of which it is an instance counts."""
+"""The exit code for each kind of exception: that of the first entry that the exception is an instance of."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the result is the exit code."""
+    """Run one command and return its exit code."""
     if arguments is None:
         _install_signal_handlers()
     options = _parse(list(sys.argv[1:] if arguments is None else arguments))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # else characters the terminal lacks would raise
+            stream.reconfigure(errors="backslashreplace")  # a character the encoding lacks must not raise
     try:
         code: int = options.action(options) or 0
         sys.stdout.flush()
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(problem: BaseException) -> int:
-    """Tell of an error; returns its exit code. One that is not in the table is raised again."""
+    """Print an error and return its exit code. An exception without an exit code is raised again."""
     code = next((code for kind, code in _EXIT_CODES.items() if isinstance(problem, kind)), None)
     if code is None:
         raise problem
@@ -79,9 +79,9 @@ def _report(problem: BaseException) -> int:
 
 
 def _install_signal_handlers() -> None:
-    """End in good order on SIGTERM and SIGHUP: what is open is closed, and the terminal restored."""
+    """Have SIGTERM and SIGHUP raise SystemExit, so that what is open is closed and the terminal restored."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # not where `nohup` has it ignored
+        if signal.getsignal(number) == signal.SIG_DFL:  # `nohup` has SIGHUP ignored: leave it so
             signal.signal(number, _exit)
 
 
@@ -97,12 +97,12 @@ def _print_problem(problem: BaseException) -> None:
         text = f"the server refused: {problem}"
     if isinstance(problem, HttpError) and problem.status == 401:
         text += f"\nto log in: mcp-ref login {shlex.quote(problem.url)}; then the same command with --auth"
-    # Much of it is the server's, which could begin a line with our name.
+    # Much of the text is the server's: its further lines are indented, so that none can pose as ours.
     print(f"mcp-ref: {plain(text)}".replace("\n", "\n  "), file=sys.stderr)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    """The options. What stands behind the first `--` is the server's command, and is not parsed."""
+    """The options. What follows the first `--` is the server's command, and is not parsed."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     parser = _parser()
     if arguments[:1] == ["serve"]:
@@ -121,7 +121,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _shell(options: argparse.Namespace) -> int:
-    """Run the commands that are typed, or are lines of stdin."""
+    """Run the commands that a person types, or the lines of stdin."""
     from mcp_ref.cli.shell import Shell  # start-up time
 
     parser = _ShellParser(prog="", usage=":help lists what can be said here", add_help=False)
@@ -130,7 +130,7 @@ def _shell(options: argparse.Namespace) -> int:
 
     def parse(words: Sequence[str], known: argparse.Namespace) -> argparse.Namespace:
         found, rest = parser.parse_known_args(words, argparse.Namespace(**vars(known)))
-        if hasattr(found, "arguments"):
+        if hasattr(found, "arguments"):  # argparse leaves those that follow an option in `rest`
             found.arguments += [word for word in rest if not word.startswith("-")]
             rest = [word for word in rest if word.startswith("-")]
         if rest:
@@ -142,7 +142,7 @@ def _shell(options: argparse.Namespace) -> int:
 
 
 class _ShellParser(argparse.ArgumentParser):
-    """One whose errors are those of a line, and not the end of the program."""
+    """A parser that raises ValueError for a wrong line, where argparse would end the program."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
@@ -164,7 +164,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_commands(commands: Any, common: argparse.ArgumentParser, server: str | None) -> None:
-    """The commands about a server. How that is named is `server`; None: it is there already, in a shell."""
+    """Add the commands that talk to a server.
+
+    `server` is how their usage names it; None in a shell, which is connected to one already.
+    """
 
     def command(
         name: str, action: object, text: str, words: str = "", *more: Any, place: str | None = server
@@ -248,14 +251,14 @@ def _common() -> argparse.ArgumentParser:
 
 
 def _shell_common(in_json: bool) -> argparse.ArgumentParser:
-    """The options that a command has in a shell, too."""
+    """The common options that a command also has in a shell."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", default=in_json, help="print JSON, for scripts")
     return common
 
 
 def _address(text: str) -> tuple[str, int]:
-    """`8000`, `localhost:8000` or `[::1]:8000`."""
+    """The host and the port of `8000`, `localhost:8000` or `[::1]:8000`."""
     found = _LISTEN_ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r:.80} is not [HOST:]PORT, such as localhost:8000")
@@ -263,7 +266,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _running() -> argparse.ArgumentParser:
-    """Options of the commands during which a server may log, and ask for roots."""
+    """The options of commands during which a server may send log messages and ask for roots."""
     options = argparse.ArgumentParser(add_help=False)
     options.add_argument("--log-level", help="show the server's log messages from this level on")
     options.add_argument(

@@ -2,11 +2,11 @@
 
     mcp-ref tools http://127.0.0.1:8000/mcp      a URL, also as localhost:8000/mcp
     mcp-ref tools server.py                      a file, which is run by this Python
-    mcp-ref tools -- python server.py --fast     a command: everything behind the first `--`
+    mcp-ref tools -- python server.py --fast     a command: everything after the first `--`
     mcp-ref tools --config mcp.json files        a server of a configuration, by its name (api/hosts)
     mcp-ref tools --config mcp.json              all of them, or the only one
 
-Of the words of a command that are no option the last one names the server, if it looks like one of these.
+The last word of a command line that is not an option names the server, if it looks like one of these.
 
 Errors      ValueError: misuse, such as `--env` for a server at a URL; TypeError: a configuration that makes
             no sense; LocalError: there is no such file.
@@ -41,7 +41,7 @@ __all__ = [
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OPEN_ENDED = ("arguments", "uris")
-"""Positional arguments of which there may be any number: a server may stand behind the last one."""
+"""Positional arguments that take any number of words: the last of these words may be the server."""
 
 
 def is_url(word: str) -> bool:
@@ -50,17 +50,17 @@ def is_url(word: str) -> bool:
 
 
 def names_server(word: str, options: Namespace) -> bool:
-    """Whether a word that is not behind `--` names a server."""
+    """Whether a word that does not follow `--` names a server."""
     if options.config is not None:
         return word in _servers(options)
     return is_url(word) or (word.endswith(".py") and "=" not in word)
 
 
 def take_server(options: Namespace, rest: Sequence[str], behind: Sequence[str] | None) -> None:
-    """Put what is said of the server into `options.server`.
+    """Set `options.server` to the words that name the server: a URL, a command, or a name with `--config`.
 
-    `rest` is what no argument of the command takes, `behind` what stands behind `--`, if there is one. Raises
-    ValueError, TypeError, LocalError.
+    `rest` are the words that no argument of the command has taken, `behind` those after `--`, if there is
+    one. Raises ValueError, TypeError, LocalError.
     """
     for word in rest:
         if word.startswith("-"):
@@ -86,13 +86,16 @@ def _meant_by(words: list[str]) -> list[str]:
 
 
 def _left_for_server(options: Namespace, words: list[str], may_name: bool) -> list[str]:
-    """Those of the words that no open-ended argument of the command takes."""
+    """The words that are left to name the server, after the arguments of the command have taken theirs.
+
+    `may_name` is false if a command after `--` names the server.
+    """
     for name in _OPEN_ENDED:
         found = getattr(options, name, None)
         if found is not None:
             found += words
             return [found.pop()] if may_name and found and names_server(found[-1], options) else []
-    value = getattr(options, "value", "")  # the one of `complete`, which may be left out
+    value = getattr(options, "value", "")  # of `complete`: optional, so it may have taken the server
     if value and may_name and not words and names_server(value, options):
         words, options.value = [value], ""
     return words
@@ -123,7 +126,7 @@ def is_several(options: Namespace) -> bool:
 
 
 def choose_by_tool(options: Namespace) -> None:
-    """Of all servers of a configuration, take that of the tool `server.tool`."""
+    """If all servers of a configuration are meant, choose the one that the tool `server.tool` names."""
     if is_several(options):
         for name in _servers(options):
             if options.tool.startswith(f"{name}."):
@@ -132,7 +135,7 @@ def choose_by_tool(options: Namespace) -> None:
 
 
 def _given(options: Namespace) -> Any:
-    """What is given for the server, as `connect` takes it. Raises ValueError."""
+    """The target for `connect`: a URL, a command, or an entry of the configuration. Raises ValueError."""
     if options.config is not None:
         return _servers(options)[_chosen(options)]
     first, *rest = options.server
@@ -142,12 +145,12 @@ def _given(options: Namespace) -> Any:
 
 
 def is_command(options: Namespace) -> bool:
-    """Whether the server is one that is started for this command, and not one at a URL."""
+    """Whether the server is started for this command, and not one at a URL."""
     return not isinstance(place_of(_given(options), None, ClientOptions()).target, str)
 
 
 def target(options: Namespace) -> dict[str, Any]:
-    """Where the server is: at a URL, or behind a command. These are arguments of `connect`."""
+    """The arguments of `connect` that say where the server is: at a URL, or started by a command."""
     if not is_command(options):
         if options.env:
             raise ValueError("--env is for a server that is started here, not for one at a URL")
@@ -169,7 +172,7 @@ def _on_stderr(options: Namespace) -> Any:
 
 
 def all_of(options: Namespace) -> Host:
-    """A host of all servers of a configuration."""
+    """A Host that is connected to all servers of a configuration."""
     for option, values in (("--env", options.env), ("--header", options.header)):
         if values:
             raise ValueError(f"{option} is for one server: name it, behind the options")
@@ -185,20 +188,20 @@ def all_of(options: Namespace) -> Host:
 
 
 def _quiet(entry: Any) -> dict[str, Any]:
-    """Drop what a server writes to stderr, if it is one that is started here."""
+    """The options of `--quiet` for one server: drop what it writes to stderr, if it is started here."""
     started = not isinstance(place_of(entry, None, ClientOptions()).target, str)
     return {"options": ClientOptions(name="mcp-ref", on_stderr=lambda line: None)} if started else {}
 
 
 def way_to(options: Namespace) -> list[str]:
-    """The words by which the same server is named in another command."""
+    """The words that name the same server in another command line."""
     if options.config is not None:
         return ["--config", options.config, _chosen(options)]
     return ["--", *options.server]
 
 
 def _headers(given: Sequence[str]) -> dict[str, str]:
-    """Headers, each given as `NAME: VALUE`. Raises ValueError, whose text has no part of a value."""
+    """Headers, each given as `NAME: VALUE`. Raises ValueError, whose text shows no part of a value."""
     found: dict[str, str] = {}
     for text in given:
         name, colon, value = text.partition(":")

@@ -1,14 +1,14 @@
 """`mcp-ref shell`: the commands of `mcp-ref`, one after another, over one connection.
 
-    demo> tools                         any command, without its server and its options about one
+    demo> tools                         any command, without its server and the options about that
     demo> call add a=1 b=2
-    demo> :wire                         show each message that crosses the wire, or no more
+    demo> :wire                         show each message that crosses the wire, or stop showing them
     demo> :revision 2025-11-25          connect again, with this revision
     demo> :help
 
 Tab completes commands, names of tools and prompts, URIs, names of arguments, and their values where the
 schema of the tool lists them or the server completes them. Ctrl-C ends what runs, Ctrl-D the shell. If stdin
-is no terminal, it is read line by line, without a prompt; then the exit code is that of the last line.
+is not a terminal, it is read line by line, without a prompt; then the exit code is that of the last line.
 
 Threads     main reads and runs; what crosses the wire is shown by the thread that sends or reads it.
 """
@@ -41,10 +41,11 @@ OWN = {
     ":reconnect": "connect again, as before",
     ":quit": "end this, as Ctrl-D does",
 }
-"""What begins with a colon is for the shell itself."""
+"""The commands for the shell itself, which begin with a colon, and what `:help` says of them."""
 MAX_WIRE_CHARACTERS = 4_000
-"""Of one message that is shown."""
+"""Characters shown of one message."""
 MAX_PROMPT_CHARACTERS = 40
+"""Characters of the server's name in the prompt."""
 
 Parse = Callable[[Sequence[str], Namespace], Namespace]
 Report = Callable[[BaseException], int]
@@ -56,7 +57,10 @@ class Shell:
     def __init__(
         self, options: Namespace, parse: Parse, report: Report, commands: Sequence[str], *, has_terminal: bool
     ) -> None:
-        """`parse` makes options of the words of a line, given these; `report` tells of an error."""
+        """`parse` makes options of the words of a line and these `options`.
+
+        `report` prints an error and returns its exit code.
+        """
         self._options, self._parse, self._report = options, parse, report
         self._commands, self._has_terminal = commands, has_terminal
         self._line: show.ProgressLine | None = None
@@ -66,7 +70,7 @@ class Shell:
         self.client = self._connected(options.revision)
 
     def _connected(self, revision: str | None) -> Client:
-        """A client. With a terminal the server may ask there."""
+        """A new client for the server of this shell. With a terminal, the server may ask the person there."""
         options = self._options
         given = target(options)
         given["options"] = replace(given["options"], on_wire=self._on_wire)
@@ -88,7 +92,7 @@ class Shell:
         return client
 
     def _ask(self, question: Any) -> Any:
-        """Put a question of the server to the person, with the line of what runs hidden."""
+        """Put a question of the server to the person; the line of the running command is hidden meanwhile."""
         ask = terminal.ask if self._line is None else self._line.hidden_during(terminal.ask)
         return ask(question)
 
@@ -101,7 +105,7 @@ class Shell:
 
     @contextlib.contextmanager
     def lend(self, line: show.ProgressLine | None) -> Iterator[Client]:
-        """The client, for one command; `line` shows how far it is."""
+        """Lend the client to one command; `line` shows how far that is."""
         self._line = line
         try:
             yield self.client
@@ -163,7 +167,7 @@ class Shell:
                 return 0
             try:
                 options = self._parse(words, self._options)
-            except SystemExit:  # it was asked for help
+            except SystemExit:  # the line asked for help, which argparse has printed
                 return 0
             code: int = options.action(options) or 0
             sys.stdout.flush()
@@ -176,7 +180,7 @@ class Shell:
     # -- what is for the shell itself ----------------------------------------------------------------
 
     def _do_own(self, word: str, *more: str) -> None:
-        """Raises ValueError for what there is not."""
+        """Run a command for the shell itself, whose name may be cut short. Raises ValueError."""
         names = [name for name in OWN if name.startswith(word)] if len(word) > 1 else []
         if word in OWN:
             names = [word]
@@ -208,7 +212,7 @@ class Shell:
         self._change_to(self._connected(self._options.revision))
 
     def _change_to(self, client: Client) -> None:
-        """Have the new connection, which works, in place of the old one."""
+        """Close the old connection, and use the new one, which is known to work, in its place."""
         self.client.close()
         self.client = client
         self._say_who()
@@ -219,7 +223,7 @@ class Shell:
 
 @contextlib.contextmanager
 def _completing(complete: Callable[[str, int], str | None]) -> Iterator[None]:
-    """Have Tab complete; where Python has no readline, Tab is a character."""
+    """Have Tab complete words; where Python has no readline, Tab is a character like others."""
     try:
         import readline  # only a shell on a terminal needs it
     except ImportError:
@@ -238,7 +242,7 @@ def _completing(complete: Callable[[str, int], str | None]) -> Iterator[None]:
 
 
 class Completer:
-    """What a word could become, by what the server says. Its answers are kept until the line is run."""
+    """Completes words by what the server lists. Its answers are kept until the line is run."""
 
     def __init__(self, shell: Shell, commands: Sequence[str]) -> None:
         self._shell, self._commands = shell, commands
@@ -246,11 +250,11 @@ class Completer:
         self._found: list[str] = []
 
     def forget(self) -> None:
-        """Ask the server anew."""
+        """Forget the answers of the server, so that it is asked again."""
         self._kept.clear()
 
     def __call__(self, text: str, state: int) -> str | None:
-        """For readline: the candidate of this number, or None behind the last one."""
+        """For readline: the candidate of this number, or None after the last one."""
         if state == 0:
             import readline  # only a shell on a terminal needs it
 
@@ -259,7 +263,7 @@ class Completer:
         return self._found[state] if state < len(self._found) else None
 
     def candidates(self, before: str, text: str) -> list[str]:
-        """What the word `text` could become, behind the text `before`. Errors are nothing to choose from."""
+        """The words that `text`, which follows `before`, could become. After an error there are no words."""
         try:
             found = self._all(before.split(), text)
         except (McpError, OSError, ValueError, TypeError, LookupError):
@@ -283,7 +287,7 @@ class Completer:
         return fixed.get(first, [])
 
     def _listed(self, kind: str) -> list[Any]:
-        """A list of the server."""
+        """The server's tools, prompts or resources; empty if it does not declare the capability."""
         if kind not in self._kept:
             client = self._shell.client
             has_it = kind in (client.server_capabilities or {})

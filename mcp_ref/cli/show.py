@@ -40,25 +40,25 @@ __all__ = [
 
 
 def as_json(value: Any) -> None:
-    """Print JSON for scripts, in which nothing steers a terminal."""
+    """Print a value as JSON for scripts, with no character in it that steers a terminal."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     print("\n".join(map(_escape, text.split("\n"))))
 
 
 def in_a_line(text: Any) -> str:
-    """A server's text on one line, from which it cannot begin another."""
+    """A server's text on one line: line breaks are escaped, so that it cannot begin another line."""
     return _escape(plain(text))
 
 
 def _escape(text: str) -> str:
-    """Text with what cannot be printed in escapes of JSON."""
+    """Text with JSON escapes in place of unprintable characters."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def server(facts: Any) -> None:
-    """The name, description, revision, capabilities and instructions of a server."""
+    """Print the name, description, revision, capabilities and instructions of a server."""
     info = facts["serverInfo"]
     name = info.get("title") or info.get("name", "a server that does not say its name")
     print(f"{in_a_line(name)} {in_a_line(info.get('version', ''))}".rstrip())
@@ -124,14 +124,14 @@ def prompts(found: list[Any]) -> None:
 
 
 def _about(definition: Any) -> None:
-    """Title and description, a line each."""
+    """Print the title and the description, a line each."""
     for line in (definition.get("title"), definition.get("description")):
         if isinstance(line, str) and line.strip():
             print(f"    {in_a_line(line.strip().splitlines()[0])}")
 
 
 def result(value: Result) -> None:
-    """A tool's content: text as it is, a line for anything else."""
+    """Print a tool's content: text as it is, a line for anything else."""
     content = value.get("content")
     for block in content if isinstance(content, list) else ():
         print(_block_text(block))
@@ -157,7 +157,7 @@ def _size(data: str) -> int:
 
 
 def contents(value: Result) -> None:
-    """The contents of a resource for people: text as it is, a line about a blob."""
+    """Print the contents of a resource for people: text as it is, a line about a blob."""
     several = len(value["contents"]) > 1
     for item in value["contents"]:
         if several:
@@ -170,13 +170,13 @@ def contents(value: Result) -> None:
 
 
 def as_bytes(value: Result) -> bytes:
-    """The contents of a resource, one after another, and nothing else."""
+    """The contents of a resource as bytes, one after another, with nothing between them."""
     found = value["contents"]
     return b"".join(base64.b64decode(c["blob"]) if "blob" in c else c["text"].encode() for c in found)
 
 
 def tasks(found: list[Any]) -> None:
-    """Tasks, by what the server says of each."""
+    """Print the id and the status of each task, and what the server says of it."""
     if not found:
         print("no tasks")
     for state in found:
@@ -186,7 +186,7 @@ def tasks(found: list[Any]) -> None:
 
 
 def task(state: Any) -> None:
-    """One task, with its times."""
+    """Print one task, with its times."""
     tasks([state])
     print(in_a_line(f"    created {state['createdAt']}, last changed {state['lastUpdatedAt']}"))
     ttl = state.get("ttl", state.get("ttlMs"))
@@ -202,7 +202,7 @@ def messages(value: Result) -> None:
 
 
 def suggestions(value: Result) -> None:
-    """The values that an argument could have, a line each."""
+    """Print the values that an argument could have, a line each."""
     completion = value["completion"]
     for text in completion["values"]:
         print(in_a_line(text))
@@ -212,7 +212,7 @@ def suggestions(value: Result) -> None:
 
 
 def change(value: AnyChange, in_json: bool) -> None:
-    """The URI of the resource that changed, or the name of the list, on a line of its own, at once."""
+    """Print the URI of the resource that changed, or the name of the list, on a line of its own, at once."""
     if in_json:
         about = {"kind": value.kind} if value.uri is None else {"kind": value.kind, "uri": value.uri}
         print(_escape(json.dumps(about, ensure_ascii=False)), flush=True)
@@ -227,12 +227,12 @@ def log_message(level: str, data: Any, logger: str | None) -> None:
 
 
 def stderr_line(line: str) -> None:
-    """A line that the server wrote to its stderr, without what would steer the terminal."""
+    """Print a line that the server wrote to its stderr, without what would steer the terminal."""
     print(plain(line), file=sys.stderr, flush=True)
 
 
 def _bar(progress: float, total: float | None) -> str:
-    """How far something is."""
+    """How far something is, as text: a bar, or only a number if the total is not known."""
     if not total:
         return f"{progress:g}"
     filled = round(20 * min(1.0, max(0.0, progress / total)))
@@ -248,7 +248,7 @@ class ProgressLine:
         # Guarded by _writing.
         self._is_shown = False
         self._line = ""
-        self._hidden = 0
+        self._hidden = 0  # how many callers want the line hidden
 
     def _report(self, progress: float, total: float | None, message: str | None) -> None:
         self._draw(f"{_bar(progress, total)} {message or ''}")
@@ -260,7 +260,7 @@ class ProgressLine:
             self._show()
 
     def _show(self) -> None:
-        """With _writing held."""
+        """Write the line, unless it is hidden. With _writing held."""
         if self._line and not self._hidden:
             self._is_shown = True
             self._write(f"\r\x1b[K{self._line}")
@@ -284,13 +284,13 @@ class ProgressLine:
             self._show()
 
     def _erase(self) -> None:
-        """With _writing held."""
+        """Remove the line from the terminal. With _writing held."""
         if self._is_shown:
             self._is_shown = False
             self._write("\r\x1b[K")
 
     def _write(self, text: str) -> None:
-        """A terminal that was closed fails here; the signal that tells of it is what ends the program."""
+        """Write to stderr. The error of a terminal that was closed is ignored: SIGHUP ends the program."""
         with contextlib.suppress(OSError):
             print(text, end="", file=sys.stderr, flush=True)
 
@@ -303,17 +303,18 @@ class ProgressLine:
 
 NUMBER = r"(\d{1,15}(?:\.\d{1,15})?(?:e\+\d\d)?)"
 HOW_FAR = re.compile(rf"\s{{0,2}}\(?\b{NUMBER} of {NUMBER}\)?$")
-"""What a task of 2026-07-28, which sends no progress, may have at the end of its message."""
+"""How far a task is, such as "3 of 10", at the end of its status message: a task of 2026-07-28 sends no
+progress."""
 
 MAX_TAIL = 100
-"""Characters at the end of a message that are searched for it."""
+"""Characters at the end of a status message in which HOW_FAR is searched for."""
 
 PLAIN_SECONDS = 1.0
-"""Between two lines on the progress of a task, where there is no terminal."""
+"""Seconds, at least, between two lines on the progress of a task, where there is no terminal."""
 
 
 class TaskLine(ProgressLine):
-    """A line on how far a task is; where there is no terminal, a line of its own now and then."""
+    """A line on how far a task is; without a terminal, a new line for each status, and some in between."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -325,7 +326,7 @@ class TaskLine(ProgressLine):
         self._next = 0.0  # when the next line may be printed that is about the same status
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         with self._writing:
             self._erase()
             print(f"mcp-ref: {in_a_line(text)}", file=sys.stderr, flush=True)
@@ -339,7 +340,7 @@ class TaskLine(ProgressLine):
             self._print("working", progress_text(progress, total, message))
 
     def on_status(self, status: str, message: str | None) -> None:
-        """The task has this status, and the server says this of it."""
+        """Show the status of the task, and what the server says of it."""
         said = message or ""
         found = HOW_FAR.search(said, max(0, len(said) - MAX_TAIL))
         if not self._is_terminal:
@@ -352,7 +353,10 @@ class TaskLine(ProgressLine):
             self._draw(f"{self._how_far} {said}")
 
     def _print(self, status: str, said: str) -> None:
-        """A line on a status, or on its message if there was none for a while."""
+        """Print a new status at once, a new message on the same status after PLAIN_SECONDS.
+
+        After a final status nothing more is printed.
+        """
         now = time.monotonic()
         with self._writing:
             if self._status in FINAL or (status == self._status and (now < self._next or not said)):

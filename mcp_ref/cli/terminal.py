@@ -51,13 +51,15 @@ _log = logger("mcp_ref.elicitation")
 Value = TypeVar("Value")
 
 POLL_SECONDS = 0.1
-"""Between two looks whether the question is over."""
+"""Seconds between two looks whether the question is over."""
 MAX_ATTEMPTS = 5
 """Wrong answers to one prompt, after which the question is cancelled."""
 MAX_ANSWER_BYTES = 65_536
+"""Bytes of one answer; a longer one cancels the question."""
 MAX_MESSAGE_LINES, MAX_LABEL_LINES, MAX_URL_LINES = 60, 8, 2_000
+"""Lines shown of a message or an answer, of a title, description, choice or host, and of a URL."""
 MAX_CHOICES_SHOWN = 200
-"""The numbers of further choices are understood all the same."""
+"""Choices of one field that are listed; the numbers of further ones are understood all the same."""
 
 
 class Terminal:
@@ -85,10 +87,10 @@ class Terminal:
         return question.accept(content)
 
     def choose(self, prompt: str, words: list[str], is_over: Callable[[], bool]) -> str | None:
-        """Have the person choose: one of the words, which they may shorten, or "" for an empty line.
+        """Ask the person for one of the words, which they may shorten; returns it, or "" for an empty line.
 
-        None for Ctrl-C and Ctrl-D, if `is_over` says that there is nothing to choose any more, and where no
-        person can be asked.
+        Returns None for Ctrl-C and Ctrl-D, if `is_over` says that there is nothing to choose any more, and
+        where no person can be asked.
         """
         question, deadline = _Choice(is_over), time.monotonic() + FOR_PEOPLE
         if not self._take_turn(question, deadline):
@@ -105,7 +107,7 @@ class Terminal:
             self._turn.release()
 
     def _take_turn(self, question: Any, deadline: float) -> bool:
-        """Wait until no other question is asked here; False if this one is over by then."""
+        """Wait until no other question is asked here; False if this one is over before that."""
         while not self._turn.acquire(timeout=POLL_SECONDS):
             if question.is_over or time.monotonic() > deadline:
                 return False
@@ -113,7 +115,7 @@ class Terminal:
 
 
 class _Choice:
-    """A question of this program, and not of a server."""
+    """A question of this program, not of a server."""
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self._is_over = is_over
@@ -127,7 +129,7 @@ _here = Terminal()
 ask = _here.ask
 """Asks the person at the controlling terminal of this process; the callback for `connect`."""
 choose = _here.choose
-"""The same person chooses how this program goes on."""
+"""Asks the same person how this program goes on."""
 
 
 # -------------------------------------------------------------------------- the terminal
@@ -174,7 +176,7 @@ def _open_terminal(path: str | os.PathLike[str]) -> Iterator[int]:
 
 
 def _is_usable(terminal: int) -> bool:
-    """Whether reading or setting it up does not stop this process, as the system does in the background."""
+    """Whether this process may read and set up the terminal: in the background the system would stop it."""
     try:
         return os.tcgetpgrp(terminal) == os.getpgrp()
     except OSError:  # not the controlling terminal of this process, so it has no foreground to be in
@@ -190,7 +192,7 @@ class _Dialog:
     def __init__(
         self, terminal: int, question: Any, deadline: float, *, cancelled: str = "(cancelled"
     ) -> None:
-        """`cancelled` is said where the person leaves without an answer."""
+        """`cancelled` begins the line that is written when the person leaves without an answer."""
         self.question = question
         self._cancelled = cancelled
         self._terminal = terminal
@@ -324,7 +326,7 @@ def _ask_for_action(dialog: _Dialog, actions: list[str], answers: Mapping[str, s
 
 
 def _ask_for_field(dialog: _Dialog, field: FormField, position: str, content: dict[str, Any]) -> None:
-    """Show one field, and put the answer into `content`, from where it goes if the field is left out."""
+    """Show one field, and put the answer into `content`, or remove it there if the field is left out."""
     dialog.say(f"\n{position}{', required' if field.required else ''}: {prompt_for(field)}")
     dialog.quote(field.title, MAX_LABEL_LINES)
     if field.description:
@@ -342,7 +344,10 @@ def _ask_for_field(dialog: _Dialog, field: FormField, position: str, content: di
 
 
 def _offer_shortcuts(dialog: _Dialog, field: FormField, content: dict[str, Any]) -> dict[str, Any]:
-    """Lines that stand for a value without being parsed, and say so; None leaves the field out."""
+    """The lines that stand for a value without being parsed, of which the person is told.
+
+    The value None leaves the field out.
+    """
     may_be_left_out = not field.required and field.default is None
     shortcuts = dict.fromkeys(("", "!none")) if may_be_left_out else {}
     prefilled = content.get(field.name, field.default)
@@ -369,7 +374,7 @@ _PROMPTS = {
 
 
 def prompt_for(field: FormField) -> str:
-    """What to type for a field. No word of it is the server's."""
+    """What to type for a field, in our words alone: no text of the server is in it."""
     words = [FORMATS[field.format][0] if field.format in FORMATS else _PROMPTS[field.kind]]
     bounds = {
         "at least {}": field.minimum,
