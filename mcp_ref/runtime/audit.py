@@ -1,6 +1,7 @@
 """The audit: one log line for each call of a tool, on either side, in the logger `mcp_ref.audit`.
 
-Text from a peer cannot begin a line of its own. Arguments are left out unless the user asks for them.
+Text from a peer is escaped, so that it cannot begin a line of its own. Arguments are left out unless the user
+asks for them.
 
 Threads     plain functions; a line is written by the thread that ends the call.
 """
@@ -17,11 +18,14 @@ from mcp_ref.runtime.untrusted_text import one_line
 __all__ = ["log", "record"]
 
 log = logger("mcp_ref.audit")
-"""Ask first whether it is enabled for INFO: otherwise the lines need not be made."""
+"""Before `record` is called, ask whether it is enabled for INFO: if not, no line need be made."""
 
 
 def record(what: str, params: Mapping[str, Any], outcome: str, who: str, with_arguments: bool) -> None:
-    """One call: `what` ("made" or "served"), for whom, and how it ended."""
+    """Log one call that has ended, and how.
+
+    `what` is "made", and `who` the server, or "served", and `who` the principal.
+    """
     arguments = f" {_shortened(params.get('arguments', {}), 2000)}" if with_arguments else ""
     name, who, outcome = _shortened(params.get("name"), 128), _shortened(who, 128), _shortened(outcome, 300)
     log.info("%s tools/call %s for %s: %s%s", what, name, who, outcome, arguments)
@@ -33,6 +37,6 @@ def _shortened(value: Any, max_characters: int) -> str:
 
 
 def record_task(event: str, method: str, task_id: str, who: str | None) -> None:
-    """One event in the life of a task. Of its id, which may be a key to it, the beginning will do."""
+    """Log one event in the life of a task. Its id may be a key to it, so only the beginning is shown."""
     if log.isEnabledFor(logging.INFO):
         log.info("task %s of %s for %s: %s", task_id[:8], method, _shortened(who or "-", 128), event)

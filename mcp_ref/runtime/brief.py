@@ -1,4 +1,4 @@
-"""A value as a repr shows it: what a peer sent may be a picture of megabytes, or ten thousand rows.
+"""A short repr of a JSON value: what a peer sent may be a picture of megabytes, or ten thousand rows.
 
 >>> brief({"text": "a" * 1000, "rows": list(range(1000)), "done": None})
 "{'text': 'aaaaaaaaaaaaaaa...' (1000 characters), 'rows': [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...], 'done': None}"
@@ -12,12 +12,13 @@ from typing import Any
 __all__ = ["brief"]
 
 MAX_PARTS = 200
-"""Values within the value, at any depth, before the rest is left out."""
+"""Values within the value, at any depth, that are shown; the rest is left out."""
 MAX_ITEMS, MAX_MEMBERS = 10, 30
-"""Of one array, and of one object."""
+"""Items of one array, and members of one object, that are shown."""
 MAX_CHARACTERS, SHOWN_CHARACTERS = 200, 15
-"""Of a text; and what is shown of a longer one."""
+"""Characters of a string that is shown whole, and how many are shown of a longer one."""
 MAX_DEPTH = 20
+"""Levels of arrays and objects within each other that are shown."""
 
 
 def brief(value: Any) -> str:
@@ -26,7 +27,7 @@ def brief(value: Any) -> str:
 
 
 class _Brief:
-    """One repr in the making."""
+    """Makes one repr, and counts the values that may still be shown."""
 
     def __init__(self) -> None:
         self._left = MAX_PARTS
@@ -40,7 +41,7 @@ class _Brief:
         return _of_one(value)
 
     def _parts(self, parts: Iterable[tuple[str, Any]], most: int, depth: int) -> Iterator[str]:
-        """Each part with what stands before it, as far as there is room."""
+        """Each part with what stands before it (a key, or nothing), then "..." if any are left out."""
         for number, (before, part) in enumerate(parts):
             if number == most or self._left == 0 or depth == 0:
                 yield "..."
@@ -50,7 +51,7 @@ class _Brief:
 
 
 def _of_one(value: Any) -> str:
-    """A value without parts."""
+    """The repr of a value without parts."""
     if isinstance(value, str):
         if len(value) > MAX_CHARACTERS:
             return f"{value[:SHOWN_CHARACTERS] + '...'!r} ({len(value)} characters)"

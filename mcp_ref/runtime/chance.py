@@ -1,7 +1,6 @@
-"""Chance, for pauses: peers that wait for the same thing are not to come back at the same moment.
+"""Random numbers for pauses, so that peers that wait for the same thing do not return at the same moment.
 
-`random` has this and much more; it takes 1 ms of `import mcp_ref`, and a forked child goes on with the
-numbers of its parent.
+`random` of the standard library has this and much more, but takes 1 ms of `import mcp_ref`.
 """
 
 from __future__ import annotations

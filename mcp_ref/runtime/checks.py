@@ -1,7 +1,8 @@
 """Checks of arguments, at the moment when a user passes them.
 
-The error names the parameter and the value. Without the check Python would report the mistake later, in other
-words, from a place that the user does not know.
+Most checks take values by the names of their parameters: `check_text(name=name)`. The error names the
+parameter and the value. Without the check Python would report the mistake later, in other words, from a place
+that the user does not know.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ __all__ = [
 
 
 def check_text(**given: Any) -> None:
-    """Each is a string. Raises TypeError."""
+    """Each value must be a string. Raises TypeError."""
     for name, value in given.items():
         if not isinstance(value, str):
             raise TypeError(f"{name} is a string, not {value!r:.60}")
 
 
 def check_text_if_any(**given: Any) -> None:
-    """Each is a string, or None. Raises TypeError."""
+    """Each value must be a string, or None. Raises TypeError."""
     check_text(**{name: value for name, value in given.items() if value is not None})
 
 
 def check_sendable(**given: Any) -> None:
-    """Each is a string that a message can hold. Raises TypeError, ValueError."""
+    """Each value must be a string that a message can hold, in UTF-8. Raises TypeError, ValueError."""
     check_text(**given)
     for name, value in given.items():
         if not value.isascii() and not _has_utf8(value):
@@ -53,7 +54,7 @@ def _has_utf8(text: str) -> bool:
 
 
 def check_object(**given: Any) -> None:
-    """Each is a dict (or the like) with strings as keys, or None. Raises TypeError."""
+    """Each value must be a dict (or the like) with strings as keys, or None. Raises TypeError."""
     for name, value in given.items():
         if value is None:
             continue
@@ -62,14 +63,14 @@ def check_object(**given: Any) -> None:
 
 
 def check_bool(**given: Any) -> None:
-    """Each is True or False; "no" would count as true. Raises TypeError."""
+    """Each value must be True or False: a string such as "no" would count as true. Raises TypeError."""
     for name, value in given.items():
         if not isinstance(value, bool):
             raise TypeError(f"{name} is True or False, not {value!r:.60}")
 
 
 def check_callable(**given: Callable[..., Any] | None) -> None:
-    """Each can be called, or is None. Raises TypeError."""
+    """Each value must be callable, or None. Raises TypeError."""
     for name, value in given.items():
         if value is not None and not callable(value):
             raise TypeError(f"{name} is a function, not {value!r:.60}")
@@ -78,9 +79,9 @@ def check_callable(**given: Callable[..., Any] | None) -> None:
 def check_names(
     function: str, given: Iterable[str], known: Collection[str], elsewhere: Mapping[str, str] | None = None
 ) -> None:
-    """The keywords of a function that hands them on. Raises TypeError for one that it does not have.
+    """Check the keywords of a function that passes them on. Raises TypeError for an unknown one.
 
-    `elsewhere` has the line to write for keywords that belong to something else.
+    `elsewhere` maps keywords that belong to something else to the line to write instead.
     """
     for name in given:
         if name not in known:
@@ -91,12 +92,12 @@ def check_names(
 
 
 def keywords_of(function: Any, *more: str) -> list[str]:
-    """What a function that hands its keywords on to this one can be given: these, and `more` of its own."""
+    """The keywords of a function that passes them on to this `function`, with `more` of its own."""
     return [*function.__kwdefaults__, *more]
 
 
 def check_count(least: int, **given: Any) -> None:
-    """Each is a whole number, not below `least`. Raises TypeError, ValueError."""
+    """Each value must be a whole number, not below `least`. Raises TypeError, ValueError."""
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"{name} is a whole number, not {value!r:.60}")
@@ -105,10 +106,10 @@ def check_count(least: int, **given: Any) -> None:
 
 
 def check_seconds(name: str, value: float) -> float:
-    """The value, if it can be a time limit. Raises TypeError, ValueError."""
+    """Return the value if it can be a time limit in seconds. Raises TypeError, ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} is a number of seconds, not {value!r:.60}")
-    if not value > 0:  # nor is NaN
+    if not value > 0:  # so written, it refuses NaN as well
         raise ValueError(f"{name} is a number of seconds above 0, not {value!r}")
     if value >= threading.TIMEOUT_MAX:
         most = f"{threading.TIMEOUT_MAX:.0f}, which is the longest wait of this system"

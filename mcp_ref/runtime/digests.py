@@ -1,7 +1,7 @@
 """Digests of bytes, by hashlib and hmac of the standard library.
 
-Those load OpenSSL, which takes 2.4 ms and a megabyte: too much for `import mcp_ref`, which a host waits for
-with each server that it starts. So they are loaded here, for the first digest.
+They load OpenSSL, which takes 2.4 ms and a megabyte: too much for `import mcp_ref`, which a host waits for
+with each server that it starts. So they are imported only when the first digest is made.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ def sha256(data: bytes) -> bytes:
 
 
 def mac(secret: bytes, data: bytes) -> bytes:
-    """The HMAC-SHA256 of the data, of 32 bytes: only one who has the secret can make it."""
+    """The HMAC-SHA256 of the data, of 32 bytes, which can be made only with the secret."""
     import hmac  # start-up time
 
     return hmac.digest(secret, data, "sha256")
 
 
 def is_same(one: bytes, other: bytes) -> bool:
-    """Whether two digests are equal, in a time that does not tell where they differ."""
+    """Whether two digests are equal. The time that this takes does not tell where they differ."""
     import hmac  # start-up time
 
     return hmac.compare_digest(one, other)

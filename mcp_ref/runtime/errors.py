@@ -1,7 +1,7 @@
-"""The base of all exceptions of this package, and those that no peer said.
+"""The base of all exceptions of this package, and the errors that begin on this side of a connection.
 
-They stand below everything that raises them; those that travel are in basic/index/error_responses, which has
-the tree of all.
+They are defined here, below every module that raises them. The errors that peers send each other are in
+basic/index/error_responses, which shows the tree of all exceptions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class McpError(Exception):
     """The base of all errors that this package expects. Any other exception out of it is a bug."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle: made again without `__init__`, whose arguments are not those of Exception."""
+        """For pickle: a copy is made without `__init__`, whose parameters are not those of Exception."""
         return _made_again, (type(self), self.args), self.__dict__
 
 
@@ -33,7 +33,7 @@ def _made_again(kind: type[McpError], args: tuple[Any, ...]) -> McpError:
 
 
 class LocalError(McpError):
-    """Something that no peer said."""
+    """An error that begins on this side: it was not sent by the peer."""
 
 
 class RequestTimeout(LocalError, TimeoutError):
@@ -45,11 +45,11 @@ class RequestCancelled(LocalError):
 
 
 class ConnectionClosed(LocalError, ConnectionError):
-    """The connection is gone, and with it every answer that was still to come."""
+    """The connection is gone, and with it every answer that had not arrived."""
 
 
 class NotReached(ConnectionClosed):
-    """No connection to the server could be made, so that nothing was sent to it."""
+    """No connection to the server could be made, so nothing was sent to it."""
 
 
 class StreamBroken(ConnectionClosed):
@@ -61,4 +61,4 @@ class InvalidResponse(LocalError):
 
 
 class WriteRefused(LocalError):
-    """Nothing can be sent to the peer before the answer to its request."""
+    """Nothing can be sent to the peer before the answer to its request: the WSGI server does not do it."""

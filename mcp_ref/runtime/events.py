@@ -16,7 +16,7 @@ Bounded: a line or a block above the limit ends the reading. The time for an eve
 not with the number of pieces or lines in which it came.
 
 Errors      TooLarge, and what the source of the bytes raises; after either there is nothing more to read.
-            Anything else that a server may write is no error: unknown fields are ignored, and a block that
+            Nothing else that a server may write is an error: unknown fields are ignored, and a block that
             the end of the stream cuts off is dropped.
 Threads     `encode` any. An `Events` belongs to one thread; its `last_id` and `retry` may be read by all.
 """
@@ -31,9 +31,9 @@ __all__ = ["COMMENT", "Event", "Events", "TooLarge", "encode"]
 COMMENT = b":\n\n"
 """Shows the reader, and proxies on the way, that the stream is alive."""
 MAX_RETRY_MS = 24 * 60 * 60 * 1000
-"""The longest wait that a server can ask for, a day; a longer one counts as a day."""
+"""The longest wait that a server can ask for, in milliseconds: a day. A longer one counts as a day."""
 READ_BYTES = 65536
-"""Bytes to read at once, at most."""
+"""The most bytes to read at once."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -96,7 +96,7 @@ class Events:
         self._read1 = read1
         self._alive = on_alive or (lambda: None)
         # The block so far.
-        self._fields: dict[bytes, bytes] = {}  # the line of each field: the last, but of data the first
+        self._fields: dict[bytes, bytes] = {}  # the last line of each field, but the first line of data
         self._more = bytearray()  # the other lines of data, each with a newline before it
         self._size = 0
         self._events = self._parse()
@@ -111,7 +111,7 @@ class Events:
         from sseclient import SSEClient
 
         # It makes one event of each block, and takes the next block only when asked for the next event:
-        # the block in here is still the one that this event was made of.
+        # so `_fields` and `_more` still hold the block of this event.
         for found in SSEClient(self._blocks()).events():
             if found.id is not None:
                 self.last_id = found.id
@@ -125,7 +125,7 @@ class Events:
     def _blocks(self) -> Iterator[bytes]:
         """Each block with a field, as sseclient-py needs it: with an empty line of data if it has none.
 
-        Of a block without data it would make no event, and we would miss its id.
+        It makes no event of a block without data, so that we would miss the id in that block.
         """
         for line in self._lines():
             if line:
@@ -144,19 +144,19 @@ class Events:
             self._alive()
             return
         self._size += len(line) + 1
-        name = line[:6].partition(b":")[0]  # `event` and `retry` are the longest that are known
+        name = line[:6].partition(b":")[0]  # `event` and `retry` are the longest known names
         if name == b"data" and name in self._fields:
             self._more += b"\n"
             self._more += line[5:].removeprefix(b" ")
         elif name in (b"data", b"event") or (name == b"id" and b"\0" not in line):
             self._fields[name] = line
         elif name == b"retry" and (digits := line[6:].removeprefix(b" ")).isdigit():
-            # Cut: `int` would be slow for a long number, and refuse the longest.
+            # Ten digits at most: `int` would be slow for a long number, and refuse the longest.
             self.retry = min(int(digits.lstrip(b"0")[:10].ljust(1, b"0")), MAX_RETRY_MS)
             self._fields[name] = line
 
     def _lines(self) -> Iterator[bytes]:
-        """Each line, without its end; text that no line end follows is not a line."""
+        """Each line, without its end; text after the last line end is not a line."""
         held = bytearray()  # the beginning of a line that has not ended yet
         for piece in self._pieces():
             lines = piece.split(b"\n")
@@ -172,8 +172,8 @@ class Events:
             self._check(len(held))
 
     def _pieces(self) -> Iterator[bytes]:
-        """What arrives, without a byte order mark, and with LF for each line end."""
-        first: bytes | None = b""  # until more than a mark, or a part of one, is there
+        """The bytes as they arrive, without a byte order mark, and with LF for each line end."""
+        first: bytes | None = b""  # the first bytes, while they may be a mark or a part of one; then None
         cut = False  # whether the last piece ended with CR: an LF is then the other half of a CRLF
         while piece := self._read1(READ_BYTES):
             if first is not None:
@@ -189,7 +189,7 @@ class Events:
             yield piece
 
     def _check(self, more: int) -> None:
-        """Raises TooLarge if a line of so many bytes would exceed the limit; a blank line adds nothing."""
+        """Raises TooLarge if a line of `more` bytes would exceed the limit; a blank line adds nothing."""
         if more and self._size + more > self.limit:
             self._begin_block()
             raise TooLarge(f"an event, or a line, of the stream is longer than {self.limit} bytes")

@@ -12,11 +12,12 @@ from typing import Any, TypeAlias, TypeVar
 __all__ = ["Handler", "Hook", "Proceed", "handler_of", "run_with_hooks"]
 
 C = TypeVar("C")
-"""The context of a request: of an author's handler it is a Context."""
+"""The context of a request: for an author's handler it is a Context."""
 
 Proceed: TypeAlias = Callable[[dict[str, Any]], Any]
 Handler: TypeAlias = Callable[[dict[str, Any], C], Any]
 Hook: TypeAlias = Callable[[C, dict[str, Any], Proceed], Any]
+"""A function around handlers: `proceed(params)` runs what it is around, and returns the result."""
 
 
 def handler_of(function: Callable[..., Any]) -> Handler[Any]:
@@ -27,7 +28,7 @@ def handler_of(function: Callable[..., Any]) -> Handler[Any]:
 
 
 def run_with_hooks(hooks: Sequence[Hook[C]], handler: Handler[C], context: C, params: dict[str, Any]) -> Any:
-    """Run a handler with hooks around it, the first of them outermost."""
+    """Run a handler with hooks around it, the first of them outermost, and return the result."""
     if not hooks:
         return handler(params, context)
     first, *others = hooks
