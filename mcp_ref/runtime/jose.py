@@ -4,19 +4,20 @@
     sign(claims, key)      -> text            a token
     verify(token, keys)    -> Jwt             its header and claims, if one of the keys signed it
     verify_embedded(token) -> Jwt, Key        the same by the public key that is in its header (for DPoP)
-    peek(token)            -> header, claims  of a token that nothing is known of
+    peek(token)            -> header, claims  of a token that is not verified
     KeySet                                    public keys of an issuer, found by their ids
 
-The library does what is cryptographic. This module decides what may reach it: which algorithms, which keys,
-how much text. There are signatures of asymmetric keys only: no `none`, and no HMAC, so that a public key can
-never be taken for a secret. A key is never fetched because a token says where it is.
+The library does the cryptography. This module decides what may reach it: which algorithms, which keys, how
+much text. Only signatures of asymmetric keys are made and verified: no `none`, and no HMAC, so that a public
+key can never be taken for a secret. A key is never fetched because a token says where it is.
 
-What a token claims (when it ends, for whom it is) is for the pages that take tokens; `check_times` and
+What a token claims (when it ends, for whom it is) is judged by the pages that take tokens; `check_times` and
 `audience_of` read those claims.
 
 Errors      JoseError: a token or a key that is not accepted, and why; it repeats nothing of either.
             UnknownKey: the key set has none that the token could be signed with.
-            JoseMissing: joserfc is not installed; raised by what needs it, not by the import of this module.
+            JoseMissing: joserfc is not installed; raised by functions that need it, not by the import of
+            this module.
 Threads     keys and key sets do not change; any number of threads may use them.
 """
 
@@ -56,14 +57,16 @@ __all__ = [
 ]
 
 MAX_TOKEN_CHARACTERS = 16 << 10
-"""A longer token is not read. Headers of HTTP carry less than that."""
+"""Characters of the longest token that is read. Headers of HTTP carry less than that."""
 MAX_KEYS = 100
-"""Keys of one set that are read."""
+"""Keys of one set; a larger set is refused."""
 MAX_KEY_CHARACTERS = 32 << 10
-"""Characters of a key as PEM or JSON."""
+"""Characters of the longest key that is read, as PEM or JSON, which are ASCII."""
 MIN_RSA_BITS, MAX_RSA_BITS = 2048, 8192
-"""A smaller modulus can be broken, and to verify with a larger one is work that a stranger could order."""
+"""Bits of an RSA modulus. A smaller one can be broken; verifying with a larger one is work that a stranger
+could order."""
 MAX_RSA_EXPONENT_BITS = 64
+"""Bits of an RSA public exponent; verifying with a longer one takes longer, too."""
 
 _TYPES_OF_KEYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ES256": ("EC", ("P-256",)),
@@ -81,7 +84,7 @@ _TYPES_OF_KEYS: dict[str, tuple[str, tuple[str, ...]]] = {
 """Each algorithm, with the type and the curves of its keys."""
 
 ASYMMETRIC = tuple(_TYPES_OF_KEYS)
-"""The algorithms that there are."""
+"""The algorithms that are known here: all others are refused."""
 
 _PUBLIC_MEMBERS = {"EC": ("crv", "x", "y"), "RSA": ("n", "e"), "OKP": ("crv", "x")}
 _PRIVATE_MEMBERS = {"EC": ("d",), "RSA": ("d", "p", "q", "dp", "dq", "qi"), "OKP": ("d",)}
@@ -114,14 +117,15 @@ class Jwt(NamedTuple):
 
 class _Library(NamedTuple):
     kinds: tuple[Any, ...]
-    """Its classes of keys."""
+    """The library's classes of keys."""
     registry: JWSRegistry
     refusals: tuple[type[Exception], ...]
-    """What the library raises for a text that is no token, and for members that make no key."""
+    """The exceptions that the library raises for a text that is not a token, or members that make no key."""
 
 
 @functools.cache
 def _library() -> _Library:
+    """The library, imported at the first call. Raises JoseMissing."""
     try:
         # Late: it takes as long to load as this whole package, and few connections need it.
         from cryptography.exceptions import UnsupportedAlgorithm
@@ -132,12 +136,12 @@ def _library() -> _Library:
         ) from problem
 
     class Registry(jws.JWSRegistry):
-        """Our own limits instead of the library's: an RSA key in a header is longer than these allow."""
+        """Our own limits in place of the library's, which are too small for an RSA key in a header."""
 
         max_header_length = max_payload_length = max_signature_length = MAX_TOKEN_CHARACTERS
 
         def get_alg(self, name: str) -> Any:
-            return self.algorithms[name]  # ours were compared before; the library would warn of some
+            return self.algorithms[name]  # it was checked before; the library would warn of some
 
     refusals = (errors.JoseError, UnsupportedAlgorithm, ValueError, TypeError, KeyError, ArithmeticError)
     registry = Registry(algorithms=ASYMMETRIC, strict_check_header=False)
@@ -145,7 +149,7 @@ def _library() -> _Library:
 
 
 def require() -> None:
-    """Raises JoseMissing now, where it would be raised later."""
+    """Raises JoseMissing now, if a later call would."""
     _library()
 
 
@@ -174,7 +178,7 @@ class Key:
         return f"<{'private' if self.is_private else 'public'} {self.kty} key>"
 
     def is_for(self, algorithm: str) -> bool:
-        """Whether its type, its curve and what its owner says of it let it be used with an algorithm."""
+        """Whether its type, its curve and what its owner says of it allow its use with an algorithm."""
         kty, curves = _TYPES_OF_KEYS[algorithm]
         has_type = self.kty == kty and (not curves or self._public["crv"] in curves)
         operations = self._limits.get("key_ops", ["verify"])
@@ -191,7 +195,7 @@ class Key:
         return {**self._public, "kid": self.kid}
 
     def private_jwk(self) -> dict[str, Any]:
-        """The private key as JSON, with its id: to be kept in a safe place. Raises JoseError."""
+        """The private key as JSON, with its id: keep it in a safe place. Raises JoseError if it is public."""
         if not self.is_private:
             raise JoseError("the key is a public one")
         given = self._key.as_dict(private=True)
@@ -204,7 +208,7 @@ class Key:
 
 
 def new_key(algorithm: str = "ES256") -> Key:
-    """A new private key for an algorithm. Raises ValueError for one that there is not."""
+    """A new private key for an algorithm. Raises ValueError for an unknown algorithm."""
     _check_algorithms([algorithm])
     kty, curves = _TYPES_OF_KEYS[algorithm]
     kind = next(kind for kind in _library().kinds if kind.key_type == kty)
@@ -212,7 +216,7 @@ def new_key(algorithm: str = "ES256") -> Key:
 
 
 def load_key(key: str | bytes | Mapping[str, Any] | Key) -> Key:
-    """A key of a PEM text, or of a JWK, as a dict or as its JSON text. Raises JoseError."""
+    """The key in a PEM text, or in a JWK, which is a dict or its JSON text. Raises JoseError."""
     if isinstance(key, Key):
         return key
     if isinstance(key, Mapping):
@@ -230,7 +234,7 @@ def load_key(key: str | bytes | Mapping[str, Any] | Key) -> Key:
 
 def _from_pem(text: bytes) -> Key:
     library = _library()
-    # Late, as the library that brings it.
+    # Late, like the library, which is installed with it.
     from cryptography.hazmat.primitives import serialization
 
     try:
@@ -252,7 +256,10 @@ def _from_pem(text: bytes) -> Key:
 
 
 def _from_jwk(jwk: Mapping[str, Any]) -> Key:
-    """Only of the members that make the key: what else a JWK has (certificates, URLs) is not read."""
+    """The key in a JWK. Only the members that make the key, and say what it is for, are read.
+
+    Other members, such as certificates and URLs, are not.
+    """
     library = _library()
     kty = str(jwk.get("kty"))
     kind = next((kind for kind in library.kinds if kind.key_type == kty), None)
@@ -267,6 +274,7 @@ def _from_jwk(jwk: Mapping[str, Any]) -> Key:
 
 
 def _check_members(kty: str, members: Mapping[str, Any]) -> None:
+    # A number of MAX_RSA_BITS has fewer characters than that in base64url.
     if not all(isinstance(value, str) and len(value) <= MAX_RSA_BITS for value in members.values()):
         raise JoseError("a member of the key is no string, or too long")
     if kty == "RSA":
@@ -283,6 +291,7 @@ def _check_rsa(bits: int, exponent_bits: int = 2) -> None:
 
 
 def _bits(member: str) -> int:
+    """The length of a number that is written in base64url."""
     return int.from_bytes(_decoded(member, "the key"), "big").bit_length()
 
 
@@ -311,15 +320,18 @@ class KeySet:
             try:
                 found.append(load_key(jwk if isinstance(jwk, Mapping) else {}))
             except JoseError:
-                continue  # RFC 7517, section 5: of another type or use, and no reason to refuse the rest
+                continue  # RFC 7517, section 5: a key of another type or use is no reason to refuse the rest
         return cls(found)
 
     def public(self) -> dict[str, Any]:
-        """The set as JSON, for everyone to read."""
+        """The public keys of the set as JSON, for everyone to read."""
         return {"keys": [{**key.public_jwk(), "use": "sig"} for key in self._keys]}
 
     def find(self, kid: str | None, algorithm: str) -> Key | None:
-        """The key of this id for an algorithm. Without an id: the only one for the algorithm."""
+        """The key with this id for an algorithm; without an id, the only key for the algorithm.
+
+        None if no key fits, or if several fit and there is no id.
+        """
         fitting = [k for k in self._keys if kid in (None, k.kid) and k.is_for(algorithm)]
         return fitting[0] if len(fitting) == 1 or (fitting and kid is not None) else None
 
@@ -330,13 +342,16 @@ class KeySet:
 def sign(
     claims: Mapping[str, Any], key: Key, *, algorithm: str, header: Mapping[str, Any] | None = None
 ) -> str:
-    """A token. Raises JoseError for a key that cannot sign so, ValueError for an unknown algorithm."""
+    """A signed token. `header` has more parameters for its header; with a `jwk` there, the id is left out.
+
+    Raises JoseError for a key that cannot sign with the algorithm, ValueError for an unknown algorithm.
+    """
     _check_algorithms([algorithm])
     if not key.is_private or not key.is_for(algorithm):
         raise JoseError(f"{key!r} cannot sign with {algorithm}")
     given = dict(header or {})
     names = {} if "jwk" in given else {"kid": key.kid}
-    # Late, as everything of the library.
+    # Late, like all of the library.
     from joserfc import jws
 
     whole = {"typ": "JWT", **names, **given, "alg": algorithm}
@@ -351,7 +366,7 @@ def sign(
 def verify(token: str, keys: KeySet | Key, *, algorithms: Sequence[str], typ: str | None = None) -> Jwt:
     """The header and the claims of a token that one of the keys has signed. Raises JoseError, UnknownKey.
 
-    `typ`: what the header has to say that the token is, with or without `application/`.
+    `typ`: the type of token that the header must state, with or without `application/`.
     """
     header = _header(token, algorithms, typ)
     if any(name in header for name in _NAMES_ITS_KEY):
@@ -368,9 +383,10 @@ def verify(token: str, keys: KeySet | Key, *, algorithms: Sequence[str], typ: st
 
 
 def verify_embedded(token: str, *, algorithms: Sequence[str], typ: str) -> tuple[Jwt, Key]:
-    """The same by the key that is in the header, which shows that its sender has the private one.
+    """The same by the public key in the token's own header; also returns that key. Raises JoseError.
 
-    It says nothing of who that is. The key is public: a private one was given away. Raises JoseError.
+    This shows that the sender has the private key, but not who the sender is. A private key in the header is
+    refused: it was given away.
     """
     header = _header(token, algorithms, typ)
     jwk = header.get("jwk")
@@ -383,7 +399,10 @@ def verify_embedded(token: str, *, algorithms: Sequence[str], typ: str) -> tuple
 
 
 def peek(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The header and the claims of a token, as anyone may have written them. Raises JoseError."""
+    """The header and the claims of a token that is not verified: anyone may have written them.
+
+    Raises JoseError.
+    """
     header, claims, _ = _split(token)
     return _object(header, "header"), _object(claims, "payload")
 
@@ -397,7 +416,7 @@ def _split(token: str) -> list[str]:
 
 
 def _header(token: str, algorithms: Sequence[str], typ: str | None) -> dict[str, Any]:
-    """The header of a token, if it is one that may be verified."""
+    """The header of a token, if the token may be verified. Raises JoseError."""
     _check_algorithms(algorithms)
     header = _object(_split(token)[0], "header")
     if header.get("alg") not in list(algorithms):
@@ -410,7 +429,7 @@ def _header(token: str, algorithms: Sequence[str], typ: str | None) -> dict[str,
 
 
 def _media_type(typ: Any) -> str | None:
-    """RFC 7515, section 4.1.9: `application/` may be left out."""
+    """A type in one spelling. RFC 7515, section 4.1.9: `application/` may be left out."""
     return typ.lower().removeprefix("application/") if isinstance(typ, str) else None
 
 
@@ -418,7 +437,7 @@ def _verified(token: str, header: dict[str, Any], key: Key) -> Jwt:
     library = _library()
     if not key.is_for(header["alg"]):
         raise JoseError("the key is not for the algorithm of the token")
-    # Late, as everything of the library.
+    # Late, like all of the library.
     from joserfc import jws
 
     try:
@@ -459,9 +478,10 @@ def _check_algorithms(algorithms: Sequence[str]) -> None:
 
 
 def check_times(claims: Mapping[str, Any], *, now: float, skew: float, required: bool = True) -> float | None:
-    """When a token ends (`exp`), if it holds now (`exp`, `nbf`). Raises JoseError.
+    """Check that a token is valid now (`exp`, `nbf`), and return when it ends (`exp`). Raises JoseError.
 
-    `skew`: by how many seconds the clocks of two machines may differ.
+    `skew`: by how many seconds the clocks of two machines may differ. `required`: whether it must have `exp`;
+    None is returned for a token without one.
     """
     ends, begins = _date(claims, "exp"), _date(claims, "nbf")
     if required and ends is None:
@@ -474,7 +494,10 @@ def check_times(claims: Mapping[str, Any], *, now: float, skew: float, required:
 
 
 def _date(claims: Mapping[str, Any], name: str) -> float | None:
-    """A NumericDate of RFC 7519. What is beyond all calendars is no time, nor is NaN."""
+    """A claim that is a NumericDate (RFC 7519), or None without it. Raises JoseError.
+
+    A number beyond all calendars is refused, and so is NaN.
+    """
     value = claims.get(name)
     if name not in claims:
         return None
@@ -484,7 +507,7 @@ def _date(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def audience_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
-    """For whom a token is (`aud`), which is one string or several. Raises JoseError."""
+    """The audience of a token (`aud`), which is one string or several; () without one. Raises JoseError."""
     given = claims.get("aud", [])
     several = [given] if isinstance(given, str) else given
     if not isinstance(several, list) or not all(isinstance(one, str) for one in several):

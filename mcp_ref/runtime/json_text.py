@@ -1,7 +1,7 @@
 """JSON text: a strict reader, the writer, and what a text weighs before it is read.
 
 from_json     bytes of UTF-8 -> one value, or `NotJson`, which says why not; the parts of a large text are
-              counted before any is made
+              counted before any value is made
 to_json       a value -> text, without blanks
 not_json_at   where a value has something that to_json refuses, and what
 weight        about how many bytes a text will take in memory
@@ -24,25 +24,27 @@ from mcp_ref.runtime.typing.mismatch import place, summary
 __all__ = ["Encoded", "NotJson", "from_json", "has_more_parts", "not_json_at", "to_json", "weight"]
 
 MAX_JSON_LEVELS = 200
-"""How deep a text may nest. A deeper one would exhaust the stack of any code that walks through it."""
+"""Levels of arrays and objects in a text. A deeper one would exhaust the stack of any code that walks through
+it."""
 MAX_UNCOUNTED_BYTES = 64 << 10
 """Bytes of a text that is read without counting its parts first: there cannot be many."""
 MAX_UNWEIGHED_BYTES = 256
-"""Bytes of a text whose parts are not counted to weigh it: ten thousand of these are no burden."""
+"""Bytes of a text that `weight` does not look into: ten thousand such texts are no burden."""
 PART_BYTES = 64
-"""Bytes of a part in memory: an empty list, and the place that refers to it."""
+"""Bytes that a part takes in memory: those of an empty list, and of the reference to it."""
 MAX_JSON_PARTS = 1_000_000
 """Commas and opening brackets of a text; each may stand for a value of up to 200 bytes in memory."""
 
 
 class NotJson(ValueError):
-    """A text that is no JSON, or that two readers could understand differently."""
+    """A text that is not JSON, or that two readers could understand differently."""
 
 
 def from_json(text: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
     """One JSON value from its text. Raises NotJson.
 
-    Stricter than Python's `json`: whatever two readers could understand differently is refused.
+    Stricter than Python's `json`: a text that two readers could understand differently is refused, such as an
+    object that has a member twice, or a number beyond a double.
     """
     if len(text) > MAX_UNCOUNTED_BYTES and has_more_parts(text, max_parts):
         raise NotJson(f"a message has more than {max_parts:,} parts (commas and opening brackets)")
@@ -64,7 +66,7 @@ _TOO_DEEP = f"nested deeper than {MAX_JSON_LEVELS} levels"
 
 
 def _not_json(problem: ValueError | RecursionError, text: bytes) -> NotJson:
-    """The error that says in our words what the decoder has against a text."""
+    """The error that says, in our words, why the decoder refused a text."""
     match problem:
         case UnicodeDecodeError():
             return NotJson(f"not UTF-8: byte {problem.start} is {text[problem.start]:#04x}")
@@ -103,11 +105,11 @@ def _no_constant(name: str) -> Any:
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_no_duplicates, parse_float=_finite, parse_constant=_no_constant
 )
-_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # half a pair; the other half may be there
 
 
 def _may_be_deep(text: bytes) -> bool:
-    """Whether a text opens enough objects and arrays; stops counting when it does."""
+    """Whether a text opens more than MAX_JSON_LEVELS objects and arrays; stops counting when it does."""
     opened = 0
     for bracket in (b"[", b"{"):
         at = text.find(bracket)
@@ -118,6 +120,7 @@ def _may_be_deep(text: bytes) -> bool:
 
 
 def _is_deeper(value: Any, limit: int) -> bool:
+    """Whether a value nests deeper than the limit. It goes level by level: recursion would need the stack."""
     level = [value]
     for _ in range(limit):
         inner = itertools.chain.from_iterable(n.values() if type(n) is dict else n for n in level)
@@ -132,10 +135,11 @@ _PIECE_BYTES = 16 << 10
 
 
 def has_more_parts(text: bytes, most: int) -> bool:
-    """Whether a text has more than so many parts: commas and opening brackets outside of strings.
+    """Whether a text has more than `most` parts: commas and opening brackets outside of strings.
 
-    It has at most one value more than it has parts. All are counted first, which is quick; where these are
-    too many, those inside of strings are left out, piece by piece, until it is clear.
+    It has at most one value more than it has parts. First these marks are counted wherever they are, which is
+    quick. If there are too many, those inside of strings are left out of the count, piece by piece, until the
+    answer is clear.
     """
     if not _is_more(most, _marks(text), len(text)):
         return False
@@ -145,7 +149,10 @@ def has_more_parts(text: bytes, most: int) -> bool:
 
 
 def _is_more(most: int, marks: Iterator[int], size: int) -> bool:
-    """Whether the pieces of a text of this size have more marks than that; counts until it is clear."""
+    """Whether the counts in `marks`, of the pieces of a text of `size` bytes, come to more than `most`.
+
+    It stops when that is clear.
+    """
     counted = 0
     while counted + size > most:  # as if each byte that is left were a mark
         if counted > most:
@@ -156,16 +163,17 @@ def _is_more(most: int, marks: Iterator[int], size: int) -> bool:
 
 
 def _marks(text: bytes) -> Iterator[int]:
-    """How many marks of parts there are, a piece of the text at a time.
+    """How many commas and opening brackets each piece of a text has.
 
     They are counted by what `replace` leaves: it leaps from mark to mark, where `count` looks at each byte.
-    In a mebibyte of words that is 0.1 ms instead of 1.7.
+    For a mebibyte of words that takes 0.1 ms instead of 1.7.
     """
     for piece in _pieces(text):
         yield sum(len(piece) - len(piece.replace(mark, b"")) for mark in _PART_MARKS)
 
 
 def _marks_outside_strings(text: bytes) -> Iterator[int]:
+    """The same without those inside of strings, of a text whose every quote begins or ends a string."""
     is_inside = False
     for piece in _pieces(text):
         strings = piece.split(b'"')
@@ -179,10 +187,10 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 def weight(text: bytes) -> int:
-    """About how many bytes a text takes in memory, once it is read: a queue is bounded by that.
+    """About how many bytes a text will take in memory once it is read: queues are bounded by that.
 
-    `[[],[],...]` takes twenty times as many bytes as it has. Commas within strings count as well, which makes
-    such a text a little heavier than it is.
+    `[[],[],...]` takes twenty times as many bytes as it has. Commas within strings count as well, so that the
+    estimate for such a text is a little too high.
     """
     if len(text) <= MAX_UNWEIGHED_BYTES:
         return len(text)
@@ -200,7 +208,7 @@ class Encoded:
 to_json = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
 ).encode
-"""The text of a value, on one line. Raises ValueError or TypeError for what JSON cannot carry."""
+"""The text of a value, on one line. Raises ValueError or TypeError for a value that JSON cannot carry."""
 
 
 def not_json_at(value: Any) -> str:

@@ -1,9 +1,10 @@
-"""How many calls a second, and how many at once.
+"""Limits on calls: how many a second, and how many at once.
 
-A token bucket for the rate: it holds `burst` tokens and gets `rate` new ones a second; a call takes one. A
-counter for the calls that are running. A call that is refused is told when to try again.
+A token bucket limits the rate: it holds `burst` tokens and gets `rate` new ones a second; a call takes one. A
+counter limits the calls that are running. A call that is refused is told when to try again.
 
-Threads     any; `_lock` guards two numbers and is held for a few instructions.
+Threads     any; the `_lock` of a Limiter guards its numbers, that of a Limiters its table. Each is held for a
+            few instructions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mcp_ref.runtime.threads import forks
 __all__ = ["Limit", "Limiter", "Limiters"]
 
 FULL_RETRY_SECONDS = 0.1
-"""When a call may be tried again that was refused because too many are running."""
+"""Seconds after which to retry a call that was refused because too many are running."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Limit:
     rate: float = 20_000.0
     """Calls a second, over time."""
     burst: int = 100_000
-    """Calls in one go, before `rate` counts."""
+    """Calls that may come in one go, before `rate` limits them."""
     at_once: int = 256
     """Calls that run at the same time."""
 
@@ -54,7 +55,7 @@ class Limiter:
         self._lock = threading.Lock()
 
     def enter(self) -> float:
-        """Zero if the call may run (then `leave` must follow); else the seconds to wait."""
+        """Return zero if the call may run (then `leave` must follow), else the seconds to wait."""
         with self._lock:
             if self._running >= self.limit.at_once:
                 return FULL_RETRY_SECONDS
@@ -63,12 +64,15 @@ class Limiter:
             return seconds
 
     def take(self) -> float:
-        """The same for a notification, which does not run on: only its rate counts, no `leave` follows."""
+        """The same for a notification, which does not count as running: `rate` alone limits it.
+
+        No `leave` follows.
+        """
         with self._lock:
             return self._take()
 
     def _take(self) -> float:
-        """Take a token, if there is one. With _lock held."""
+        """Take a token and return zero, or return the seconds until there will be one. With _lock held."""
         limit, now = self.limit, time.monotonic()
         self._tokens = min(limit.burst, self._tokens + (now - self._filled_at) * limit.rate)
         self._filled_at = now
@@ -97,13 +101,13 @@ class Limiters:
         forks.register(self)
 
     def forked(self) -> None:
-        """Forget the calls that count, in a forked child: they are the parent's."""
+        """Forget the calls that were counted, in a forked child: they are the parent's."""
         for limiter in self._by_principal.values():
             limiter.forked()
         self._lock, self._by_principal = threading.Lock(), OrderedDict()
 
     def of(self, principal: str) -> Limiter:
-        """What counts the calls of a principal."""
+        """The limiter that counts the calls of a principal; a new one at its first call."""
         with self._lock:
             found = self._by_principal.setdefault(principal, Limiter(self.limit))
             self._by_principal.move_to_end(principal)

@@ -4,7 +4,7 @@ A server's error message may hold line breaks, and after each of them something 
 ours; or escape sequences, which control the terminal on which the log is read. So the message is escaped, and
 the lines of a traceback are indented, since exceptions have messages too.
 
-It is done by a filter of each logger, not by a formatter: formatters belong to the application.
+A filter of each logger does this, not a formatter: formatters belong to the application.
 
 Threads     any.
 """
@@ -22,6 +22,7 @@ TRACEBACK_INDENT = "  "
 
 
 def logger(name: str) -> logging.Logger:
+    """The logger of this name, with the filter that escapes its records."""
     found = logging.getLogger(name)
     if _escape not in found.filters:
         found.addFilter(_escape)

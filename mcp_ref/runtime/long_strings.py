@@ -1,6 +1,6 @@
-"""Long strings within a value, each written by itself, and only once.
+"""Long strings within a value, each encoded by itself, and only once.
 
-A tool's text often stands in its structured content as well: to encode a megabyte twice, and to copy it from
+A tool's text is often in its structured content as well: to encode a megabyte twice, and to copy it from
 buffer to buffer, would cost more than all the rest of the call.
 
 Threads     a `LongStrings` belongs to one value and one thread.
@@ -17,9 +17,9 @@ from mcp_ref.runtime.json_text import Encoded, to_json
 __all__ = ["LONG_CHARACTERS", "LongStrings"]
 
 LONG_CHARACTERS = 32_768
-"""Characters from which a string is written by itself."""
+"""Characters from which on a string is long, and so encoded by itself."""
 
-_MARK = os.urandom(16).hex()  # at random, so that no peer can send it
+_MARK = os.urandom(16).hex()  # random, so that no peer can send it
 _ESCAPED = [chr(code) for code in range(32)] + ['"', "\\"]
 
 
@@ -30,7 +30,7 @@ class LongStrings:
         self.found: list[str] = []
 
     def mark(self, value: Any) -> Any:
-        """An object with a mark in place of each long string among its members; anything else as it is."""
+        """An object with a mark in place of each long string among its members; any other value as it is."""
         if not isinstance(value, dict):
             return value
         return {name: self._mark(member) for name, member in value.items()}
@@ -52,7 +52,7 @@ class LongStrings:
 
 
 def _encode_string(value: str) -> bytes:
-    """The JSON of one string; most long ones need no escapes, which is quick to see."""
+    """The JSON of one string. Most long strings need no escapes, and it is quick to find that out."""
     if any(character in value for character in _ESCAPED):
         return to_json(value).encode("utf-8")
     return b'"%b"' % value.encode("utf-8")

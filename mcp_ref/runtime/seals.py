@@ -6,11 +6,11 @@ The alternative would be a table on the server, which would have to be bounded, 
 processes behind one URL. A sealed text needs none of that.
 
 It is the base64url of a MAC (HMAC-SHA256), the time when it expires, and the value as JSON. The MAC covers
-all of it and what it is bound to: so it is good for one purpose of one caller only. It is *not* secret: the
-client can read it.
+the time, the value, and what the text is bound to: so it is good for one purpose of one caller only. It is
+*not* secret: the client can read it.
 
-Several secrets may be given, so that they can be changed while texts are under way: the first signs, each of
-them verifies. Processes that share a secret accept each other's texts.
+Several secrets may be given, so that a secret can be changed while texts are under way: the first signs, each
+of them verifies. Processes that share a secret accept each other's texts.
 
 Threads     a Seal has no state; any number of threads may use it.
 """
@@ -31,9 +31,9 @@ from mcp_ref.runtime import digests
 __all__ = ["BadSeal", "Seal", "secrets_of"]
 
 MAX_CHARACTERS = 4 << 20
-"""A longer text is neither made nor verified."""
+"""Characters of a sealed text; a longer one is neither made nor verified."""
 MIN_SECRET_BYTES = 16
-"""A shorter secret could be guessed."""
+"""Bytes of a secret; a shorter one could be guessed."""
 
 _MAC_BYTES = 32
 _TIME_BYTES = 8
@@ -45,7 +45,7 @@ _ADVICE = (
     "; this process made up its secret when it started, and the processes behind one URL need one secret, "
     "Server(secret=...)"
 )
-"""The text may be of another process, which also made up its secret."""
+"""Added to the error: the text may come from another process, which also made up its secret."""
 
 
 class BadSeal(ValueError):
@@ -76,7 +76,7 @@ class Seal:
         """The value of a sealed text. Raises BadSeal."""
         raw = _from_base64(text)
         mac, body = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
-        # All secrets are tried, also after one has matched: the time must not tell which.
+        # All secrets are tried, even after one has matched: the time must not tell which one did.
         matches = [digests.is_same(_mac(secret, bound_to, body), mac) for secret in self._secrets]
         if len(body) <= _TIME_BYTES or _base64(raw) != text or not any(matches):
             why = "it was altered, or belongs to another request, caller or server"
@@ -87,7 +87,7 @@ class Seal:
 
 
 def secrets_of(given: str | bytes | Sequence[str | bytes] | None) -> tuple[bytes, ...]:
-    """The secrets of a setting, as bytes. Raises TypeError, ValueError."""
+    """The secrets that a setting gives, as bytes. Raises TypeError, ValueError."""
     if given is None:
         return ()
     several = tuple(given) if isinstance(given, list | tuple) else (given,)
@@ -100,7 +100,7 @@ def secrets_of(given: str | bytes | Sequence[str | bytes] | None) -> tuple[bytes
 
 
 def _mac(secret: bytes, bound_to: bytes, body: bytes) -> bytes:
-    bound = digests.sha256(bound_to)  # of one length: else `ab` + `c` would equal `a` + `bc`
+    bound = digests.sha256(bound_to)  # always 32 bytes: else `ab` + `c` would equal `a` + `bc`
     return digests.mac(secret, _PURPOSE + bound + body)
 
 
@@ -109,7 +109,11 @@ def _base64(raw: bytes) -> str:
 
 
 def _from_base64(text: str) -> bytes:
-    """The bytes. The last character has bits that are lost here: so a caller compares with `_base64`."""
+    """The bytes of a base64url text. Raises BadSeal.
+
+    Some bits of the last character may be lost, so that several texts have the same bytes: the caller makes
+    the text again, by `_base64`, and compares.
+    """
     if len(text) > MAX_CHARACTERS:
         raise BadSeal(f"longer than {MAX_CHARACTERS} characters")
     if not _ALPHABET.fullmatch(text) or len(text) % 4 == 1:
