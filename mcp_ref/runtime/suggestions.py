@@ -1,4 +1,4 @@
-"""How a text for a server is read, and the `connect` call that was probably meant by what is refused.
+"""How a text that names a server is read, and which `connect` call was probably meant by a refused target.
 
     "localhost:8000/mcp"      taken for a URL (`local_url`): this machine, where TLS is rare
     "example.org/mcp"         connect('https://example.org/mcp'): whether it has TLS is not for us to guess
@@ -7,10 +7,10 @@
     ["server.py"]             connect([sys.executable, 'server.py']), if it could not be started
     ["run -v"]                connect(['run', '-v']), likewise
 
-    "arg" among "args", "env" ...   "args" (`nearest`), for a key or an option that there is not
+    "arg" among "args", "env" ...   "args" (`nearest`), for an unknown key or option
 
-What would be a guess about the program to start, or about who may read what is sent, is not done: in an error
-message it costs nothing. What `connect` takes is in api/targets.
+A guess about which program to start, or about who may read what is sent, is never acted on: it is shown in an
+error message, where it does no harm. The targets that `connect` takes are listed in api/targets.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
 ]
 
 MAX_ADVICE_CHARACTERS = 500
-"""A longer target is not repeated."""
+"""Characters of a target; no advice repeats a longer one."""
 MAX_NAME_CHARACTERS = 40
-"""Of a name that others are compared with, which takes time."""
+"""Characters of a name that are compared with the known ones, since comparing takes time."""
 
-# The patterns are compiled when they are needed: importing the package is to be quick.
+# The patterns are text, compiled when they are needed, so that importing the package is quick.
 # ["//"] host [":" port] ["/" path]
 _URL_WITHOUT_SCHEME = r"(?a:(//)?(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)*)(:\d{1,5})?(/\S*)?)"
 
@@ -48,15 +48,15 @@ _THIS_MACHINE = r"localhost|127(\.\d{1,3}){3}|\[::1\]"
 _SHELL = r"[|&;<>()$`*?\n]|^\s*\w+="
 """What only a shell understands: pipes, variables, patterns, NAME=value before a command."""
 _QUOTED_TEXT = r"""'[^']*'|"(?:[^"\\$`]|\\.)*"|\\."""
-"""What a shell takes as it is: quoted text."""
+"""Quoted text, which a shell takes as it is."""
 _ADDRESS = r"(?a:[a-zA-Z][\w+.-]*://|//)"
 """The beginning of a URL, of any scheme."""
 _WITH_PASSWORD = r"\S+:\S*@\S+"
 """One word, with what may be a password in it."""
 _INTERPRETERS = {".py": "sys.executable", ".js": "'node'", ".mjs": "'node'"}
-"""How files are started that may not be programs themselves, as Python code."""
+"""What starts a file that may not be a program itself, as Python code, by the suffix of the file."""
 _SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
-"""Schemes that people write, and ours for them."""
+"""Schemes that people write, and the scheme to use for each."""
 _HALF_A_SCHEME = r"(?i)(https?)(?::/?(?!/)|//)"
 """The beginning of a URL with a slash too few, or without the colon."""
 
@@ -83,7 +83,10 @@ def url_of(text: str) -> str | None:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an address of a server, and neither one of ours nor a command."""
+    """Whether a text has the form of an address, of any scheme or none, and is not a command.
+
+    That includes the URLs that `connect` takes: a caller has looked for those before.
+    """
     whole = _with_whole_scheme(text)
     found = re.match(_ADDRESS, whole) or re.fullmatch(_WITH_PASSWORD, whole) or url_of(whole)
     return found is not None
@@ -95,7 +98,7 @@ def is_for_shell(text: str) -> bool:
 
 
 def call_for(target: Any) -> str | None:
-    """The call for a target that `connect` refuses; None if none is known that would work."""
+    """The call for a target that `connect` refuses; None if no call is known that would work."""
     return _call(_of_command([os.fspath(target)]) if isinstance(target, os.PathLike) else _of_text(target))
 
 
@@ -110,7 +113,7 @@ def call_for_command(command: Sequence[str]) -> str | None:
 
 
 def call_for_url(url: str) -> str | None:
-    """The call for a URL with a part that `connect` refuses."""
+    """The call for a URL that `connect` refuses for a part of it, such as a password; None if unknown."""
     parts = urlsplit(_with_whole_scheme(url.strip().replace(" ", "%20")))
     if not parts.hostname or not parts.geturl().isprintable() or len(url) > MAX_ADVICE_CHARACTERS:
         return None
@@ -121,7 +124,7 @@ def call_for_url(url: str) -> str | None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant; None if none is like it."""
+    """The known name that was probably meant; None if no known name is like this one."""
     import difflib  # not at the top, for the time that importing the package takes
 
     by_lower = {one.lower(): one for one in known}
@@ -130,7 +133,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _call(argument: str | None) -> str | None:
-    """The call with this argument, if there is one that is not too long to be shown."""
+    """The call with this argument; None without one, or if it is too long to be shown."""
     if argument is None or len(argument) > MAX_ADVICE_CHARACTERS:
         return None
     return f"connect({argument})"
@@ -185,5 +188,5 @@ def _of_command(words: Sequence[str]) -> str | None:
 
 
 def _with_whole_scheme(text: str) -> str:
-    """The text, with `http://` where it begins with a part of that."""
+    """The text, with `http://` or `https://` whole where it begins with a part of that."""
     return re.sub(_HALF_A_SCHEME, r"\1://", text) if re.match(_HALF_A_SCHEME, text) else text

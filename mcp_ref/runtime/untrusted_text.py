@@ -1,8 +1,8 @@
 """Text from a peer, made safe for a terminal and a log, and recognizable as the peer's.
 
 A message of a server may hold escape sequences, characters that reverse the direction of writing, or lines
-that look as if this program had written them. `plain` and `one_line` remove the first two; `quoted` puts a
-mark before each line, also where the terminal would have broken a long one.
+that look as if this program had written them. `plain` replaces the first two and `one_line` escapes them;
+`quoted` also puts a mark before each line, even where the terminal would have broken a long one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def plain(text: Any) -> str:
 
 
 def one_line(text: Any) -> str:
-    """Text on one line, with all that cannot be printed escaped as in a Python string."""
+    """Text on one line, with unprintable characters escaped as in a Python string."""
     whole = str(text)
     if whole.isprintable():
         return whole
@@ -66,7 +66,7 @@ def _broken(text: str, width: int) -> Iterator[str]:
 
 
 def _columns(character: str) -> int:
-    """Its width on a terminal: Chinese and Japanese characters take two columns, combining marks none."""
+    """The width of a character: Chinese and Japanese ones take two columns, combining marks none."""
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,24 +1,24 @@
-"""URI templates (RFC 6570, levels 1 to 3): a URI with variables in it, whose values are read back from a URI.
+"""URI templates (RFC 6570, levels 1 to 3): URIs with variables, whose values are read back from a URI.
 
     {x}             a value without reserved characters, so with neither slash nor comma; {x,y} is a,b
     {+x}  {#x}      any characters: / ? # , and the others. {#x} begins with #
     {.x}  {/x}      .value, /value
     {;x}  {?x,y}  {&x}          ;x=value    ?x=value&y=value    &x=value
 
-A URI fits if the template can give it, to the letter; only the digits of percent-encodings may be upper or
-lower case, and a value may be percent-encoded more than it need be. Values come decoded. A missing value and
-an empty one look the same in {x} and {+x}: empty.
+A URI fits if some values expand the template to exactly that URI; only the digits of percent-encodings may be
+upper or lower case, and more of a value may be percent-encoded than need be. Values are returned decoded. A
+missing value and an empty one look the same in {x} and {+x}: both are read as empty.
 
-The RFC leaves open how a URI is read back. Of several readings the first of these rules chooses:
+The RFC leaves open how a URI is read back. Among several readings these rules choose, the first one first:
 
-    1. Within one expression of several variables the separator ends a value, but not the last one. 2. {+x}
-    ends where a later {?...} or {#...} could begin. 3. An expression that may be missing, such as {.x} or
-    {/x}, is there if it can be. 4. Each variable takes as much as it can, from left to right.
+    1. In an expression of several variables the separator ends each value but the last one. 2. {+x} ends
+    where a later {?...} or {#...} could begin. 3. An expression that may be missing, such as {.x} or {/x}, is
+    there if it can be. 4. Each variable takes as much as it can, from left to right.
 
 A template whose values would run into each other is refused: URIs could be made to take long to read. So is
-level 4, {x*} and {x:3}: {+x} takes what {/x*} would, in one piece.
+level 4, {x*} and {x:3}: {+x} takes as one value what {/x*} would take in parts.
 
-Errors      BadTemplate: what is wrong, at which offset. A URI that does not fit is None.
+Errors      BadTemplate: what is wrong, at which offset. For a URI that does not fit, `match` returns None.
 Threads     a template never changes.
 """
 
@@ -34,13 +34,13 @@ from mcp_ref.runtime.uri.uris import MAX_URI, RESERVED, UNRESERVED, legal_length
 __all__ = ["BadTemplate", "Template"]
 
 MAX_VARIABLES = 100
-"""Variables of one template; no resource has that many."""
+"""Variables of one template, counted as often as they are written; no resource has that many."""
 MAX_ENDING = 100
 """Characters of a literal that is searched for in a value, to find its end."""
 
 
 class BadTemplate(ValueError):
-    """This text is no URI template, or one whose values could not be read back."""
+    """The text is not a URI template, or one whose values could not be read back."""
 
 
 class Operator(NamedTuple):
@@ -75,7 +75,7 @@ class Expression(NamedTuple):
     text: str
     operator: Operator
     names: list[str]
-    """Of its variables."""
+    """The names of its variables."""
 
 
 Part: TypeAlias = str | Expression
@@ -101,9 +101,9 @@ class Template:
         return f"Template({self.text!r})"
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The values with which the template gives this URI; None if it never does.
+        """The values with which the template expands to this URI; None if it never does.
 
-        A variable is missing if it has no value in this URI, as a parameter of {?x,y} may have none.
+        A variable that has no value in this URI, as may happen to those of {?x,y}, is left out.
         """
         if not uri.startswith(self._head) or len(uri) > MAX_URI or legal_length(uri) < len(uri):
             return None
@@ -119,7 +119,7 @@ class Template:
 
 # --------------------------------------------------------------------------------- parsing
 
-# As text, for `re` to compile with the first template: that takes 1.7 ms, and many servers have none.
+# Text, which `re` compiles for the first template: that takes 1.7 ms, and many servers have no templates.
 _PART = r"\{([^{}]*)\}|[^{]+|\{"
 # RFC 6570 lists what a literal may be: all but a few that no URI may have. (The apostrophe may: its
 # absence from that list is a known erratum.)
@@ -148,6 +148,7 @@ def _bad(text: str, at: int, problem: str) -> BadTemplate:
 
 
 def _literal(text: str, start: int, written: str) -> str:
+    """A literal as it is in a URI: what may not stand there is percent-encoded. Raises BadTemplate."""
     found = re.match(_LITERAL, written)
     legal = found.end() if found else 0
     if legal < len(written):
@@ -180,35 +181,39 @@ def _expression(text: str, start: int, written: str) -> Expression:
 # ------------------------------------------------------------------- the regular expression
 
 ENCODED = "%"
-"""Stands in a set of characters for all that are percent-encoded in the URI, and for those beyond ASCII."""
+"""In a set of characters: stands for all that are percent-encoded in the URI, and for those beyond ASCII."""
 _ENCODED = "\x80-\ud7ff\udc00-\udc7f\ue000-\U0010ffff"
-"""They, after `_characters`. A byte that is not UTF-8 is not among them: no value has it."""
+"""The same characters in a text that `_characters` returns. Bytes that are not UTF-8 are not among them: no
+value has those."""
 
 
 class _Run(NamedTuple):
-    """An open value, and what comes after it, up to a literal that the value could not have.
+    """An open value, and what comes after it, up to a literal that the value could not contain.
 
-    A value is open if it could go on with what ends it: {x} in {x}.{y}. As it takes as much as it can, there
-    is no dot in {y}: it would be {x}'s. The regular expression says so, and then only one dot can end {x}.
-    Otherwise what follows would be tried at each dot, which takes quadratic time for a URI of dots.
+    A value is open if it could contain the text that ends it: {x} in {x}.{y}. Since {x} takes as much as it
+    can, there is never a dot in {y}: it would belong to {x}. The regular expression forbids a dot in {y}, so
+    that only one dot can end {x}. Otherwise the rest would be tried at each dot, which takes quadratic time
+    for a URI of dots.
     """
 
     start: int
-    """Its place in the regular expression."""
+    """The index of its first piece among those of the regular expression."""
     first: frozenset[str]
-    """The characters of the open value."""
+    """The characters that the open value may have."""
     last: frozenset[str]
-    """Those of the last value. A next one with more of them could have the dot after all."""
+    """The characters that the last value may have. A next value that may have others is refused: after one of
+    these it could have the dot after all, since the open value would end before it."""
     ends: tuple[str, ...] = ()
-    """What the next value does not have in it."""
+    """The texts that the next value must not contain, such as the dot."""
     is_lazy: bool = False
     """Whether the last value takes as little as it can, as an expression that may be missing comes next."""
 
 
 class _Pattern:
-    """Writes the regular expression of a template, for URIs as `_characters` has them.
+    """Writes the regular expression of a template, for URIs as `_characters` returns them.
 
-    Most values end at a character that they cannot have, so they are possessive; the others are in a `_Run`.
+    Most values end at a character that they cannot have, so they are possessive: they never give back what
+    they took. The others are in a `_Run`.
     """
 
     def __init__(self, parts: list[Part]) -> None:
@@ -232,13 +237,14 @@ class _Pattern:
                 raise BadTemplate(f"the value before {literal[:40]!r} could go on with it: write / instead")
             self._run = run._replace(ends=(literal,))
         else:
-            # However the run is read, it ends here: what follows is tried once.
+            # However the run is read, it ends here. It becomes an atomic group: what follows is tried once.
             self._written[run.start] = "(?>" + self._written[run.start]
             self._written.append(")")
             self._run = None
 
     def _expression(self, part: Expression, later: list[Part]) -> None:
-        # The characters that each value may have. The separator ends all of them but the last.
+        # The characters that each value may have. The separator ends each value but the last (rule 1); the ?
+        # or # of a later expression ends any value (rule 2).
         ends = {other.operator.first for other in later if isinstance(other, Expression)} & {"?", "#"}
         last = frozenset(UNRESERVED + part.operator.reserved + ENCODED) - ends
         allowed = [last - {part.operator.separator}] * (len(part.names) - 1) + [last]
@@ -253,7 +259,7 @@ class _Pattern:
         self._written.append((_named if part.operator.named else _unnamed)(part, values))
 
     def _guard(self, part: Expression, value: frozenset[str]) -> str:
-        """What keeps the ends of an open value out of a value after it."""
+        """The lookahead that keeps the ends of an open value out of a value after it; "" without one."""
         run, operator = self._run, part.operator
         if run is None or (operator.first and operator.first not in run.first):
             return ""
@@ -288,11 +294,12 @@ def _unclear(part: Expression) -> BadTemplate:
 
 
 def _kinds(text: str) -> frozenset[str]:
+    """The characters of a text, with ENCODED for those that it stands for."""
     return frozenset(ENCODED if c > "\x7f" and not "\udc80" <= c <= "\udcff" else c for c in text)
 
 
 def _beginnings(parts: list[Part]) -> tuple[frozenset[str], frozenset[str]]:
-    """The characters with which expressions that may be missing begin, and the literal after them."""
+    """The characters with which the next parts begin: expressions that may be missing, and then a literal."""
     optional: set[str] = set()
     for part in parts:
         if isinstance(part, str):
@@ -315,7 +322,7 @@ def _unnamed(part: Expression, values: list[str]) -> str:
 
 
 def _named(part: Expression, values: list[str]) -> str:
-    """{?x,y}: each may be missing, and the first that is not comes after the ?."""
+    """{?x,y}: each may be missing, and the first that is there comes after the ?."""
     operator, regex, one = part.operator, "", _class(frozenset(UNRESERVED))
     separator = r"(?:(?<=\?)|(?<!\?)&)" if operator.first == "?" else operator.separator
     for variable, value in zip(part.names, values, strict=True):
@@ -330,13 +337,14 @@ def _named(part: Expression, values: list[str]) -> str:
 
 _ESCAPES = re.compile("(?:%[0-9A-Fa-f]{2})+")
 _BYTES = 0xDC00
-"""A code point that no text has, plus a byte: a percent-encoded byte, of ASCII or not of UTF-8."""
+"""A code point that no text has (a surrogate). This plus a byte is that byte, percent-encoded, if it is ASCII
+or not UTF-8."""
 _KEEP = {byte: _BYTES + byte for byte in range(128)}
 _DECODE = {_BYTES + byte: byte for byte in range(128)}
 
 
 def _characters(uri: str) -> str:
-    """The URI with one character for each, and those that are percent-encoded still told from the rest."""
+    """The URI with one character for each percent-encoded one, still distinct from one written plainly."""
     return _ESCAPES.sub(_decoded, uri) if "%" in uri else uri
 
 

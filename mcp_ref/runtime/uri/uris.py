@@ -1,4 +1,4 @@
-"""URIs (RFC 3986): what is one, and whether a part of one could lead out of a directory.
+"""URIs (RFC 3986): whether a text is one, and whether a part of one could lead out of a directory.
 
 Errors      BadUri says what is wrong, and at which offset.
 """
@@ -11,9 +11,10 @@ from urllib.parse import unquote
 __all__ = ["MAX_URI", "RESERVED", "UNRESERVED", "BadUri", "check_uri", "leads_out", "legal_length"]
 
 MAX_URI = 65_536
-"""Characters of the longest URI that is looked at."""
+"""Characters of the longest URI that is read."""
 MAX_ENCODINGS = 8
-"""A value that was percent-encoded more often than this hides something, and is refused."""
+"""How often a value is looked at: as it is, and after each decoding. One that is still percent-encoded after
+the last look hides something, and is refused."""
 
 UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 RESERVED = ":/?#[]@!$&'()*+,;="
@@ -29,21 +30,22 @@ _URI_FORM = re.compile(
 _AUTHORITY = re.compile(r"(?:[^@\[\]]*@)?(?:\[(?P<literal>[^\[\]@]*)\]|[^:@\[\]]*)(?::[0-9]*)?")
 _BRACKET = re.compile(r"[\[\]]")
 _BRACKET_OR_HASH = re.compile(r"[\[\]#]")
+# An address of a later version than IPv6 (IPvFuture in RFC 3986).
 _FUTURE = re.compile(r"[vV][0-9A-Fa-f]+\.[A-Za-z0-9\-._~!$&'()*+,;=:]+")
 
 
 class BadUri(ValueError):
-    """This text is no URI."""
+    """The text is not a URI."""
 
 
 def legal_length(text: str) -> int:
-    """How much of the text, from its beginning, consists of what a URI may consist of."""
+    """The number of characters, from the beginning of the text, that may stand in a URI."""
     found = _LEGAL.match(text)
     return found.end() if found else 0
 
 
 def check_uri(text: str) -> str:
-    """The same text, if it is a URI with a scheme. Raises BadUri."""
+    """Return the text if it is a URI with a scheme. Raises BadUri."""
     if len(text) > MAX_URI:
         raise BadUri(f"a URI of {len(text)} characters: {MAX_URI} are the most")
     legal = legal_length(text)
@@ -93,7 +95,7 @@ def leads_out(value: str) -> bool:
     r"""Whether this value, taken for a path below a directory, could name something outside of it.
 
     It could with a segment `..` (between / or \, wherever it stands), as an absolute path, with a drive
-    letter, with a NUL; and so could a value that says this still percent-encoded, however often.
+    letter, or with a NUL; and so could a value in which this is percent-encoded, however often.
     """
     for _ in range(MAX_ENCODINGS):
         if "\0" in value or _OUTSIDE.match(value):
