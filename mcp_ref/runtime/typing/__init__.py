@@ -1,10 +1,10 @@
-"""Type hints: what they say, as a JSON Schema and as code that reads and writes values.
+"""Type hints, turned into JSON Schemas and into code that reads and writes values.
 
 values      a type hint -> its JSON Schema, a loader (JSON -> Python), a dumper (Python -> JSON);
             with hints, codec, bounds, parts and alternatives, which it is made of
 functions   a user's function -> the schemas of its arguments and of its result; with docstrings
 texts       a user's function whose arguments come as text
 mismatch    what is wrong with a value, and where
-patterns    regular expressions that are not begun where they could take long
+patterns    searches with regular expressions, which are not begun if they could take long
 budget      what one validation may cost
 """

@@ -15,11 +15,11 @@ from mcp_ref.runtime.typing.parts import equality_key
 __all__ = ["choice", "first"]
 
 MAX_ALTERNATIVES = 20_000
-"""Alternatives that are tried for one value: those within alternatives multiply."""
+"""Alternatives that are tried for one value. Those within alternatives multiply."""
 
 
 def first(converts: list[Convert], value: Any, says: str) -> Any:
-    """The value converted by the first alternative that it fits."""
+    """The value converted by the first alternative that it fits. Raises Mismatch if it fits none of them."""
     problems = []
     with budget().limited(MAX_ALTERNATIVES) as left:
         for convert in converts:
@@ -33,13 +33,16 @@ def first(converts: list[Convert], value: Any, says: str) -> Any:
     try:
         raise _complaint(problems) or must(f"be {says}", value)
     finally:
-        problems.clear()  # an error that refers to itself, by its frame, would keep what its callers have
+        # The error refers to this frame, and this frame to `problems`, which may have the error: such a cycle
+        # would keep all that the callers' frames hold.
+        problems.clear()
 
 
 def _complaint(problems: list[Mismatch]) -> Mismatch | None:
-    """The fault of the alternative that was meant.
+    """The fault of the alternative that was probably meant; None if no alternative comes near.
 
-    That is one of which only a part was wrong, and not the constant that tells it from the others.
+    One was meant if only a part of the value was wrong, and not the constant that tells it from the others.
+    If all that come near have another constant, their faults are reported together.
     """
     near = [p for p in problems if p.is_right_type or any(path for path, _ in p.faults)]
     meant = [p for p in near if not p.is_another_kind]
@@ -49,7 +52,7 @@ def _complaint(problems: list[Mismatch]) -> Mismatch | None:
 
 
 def choice(values: Iterable[Any]) -> Codec:
-    """The codec of a Literal's values, or of an Enum's members: one of a few constants."""
+    """The codec of a Literal or an Enum, whose values are a few constants. Raises TypeError."""
     table = {equality_key(_constant(value)): value for value in values}
     constants = [_constant(value) for value in table.values()]
     if not constants:
@@ -72,6 +75,7 @@ def choice(values: Iterable[Any]) -> Codec:
 
 
 def _constant(value: Any) -> Any:
+    """The JSON of a value of a Literal, or of a member of an Enum. Raises TypeError if it has none."""
     constant = value.value if isinstance(value, enum.Enum) else value
     is_json = isinstance(constant, str | int | float | None)
     if not is_json or (isinstance(constant, float) and not math.isfinite(constant)):

@@ -1,17 +1,17 @@
-"""What stands in `Annotated` beside a type: limits on its values, and words for people.
+"""The marks in `Annotated` beside a type: limits on its values, and words for people.
 
-Ours is `Bounds`: `Annotated[int, Bounds(ge=0, le=10)]`. Objects of other packages are known by what they
-offer, and none of these packages is imported:
+Our own mark is `Bounds`: `Annotated[int, Bounds(ge=0, le=10)]`. Objects of other packages are recognized by
+their attributes, and no such package is imported:
 
     ge, gt, le, lt, multiple_of, min_length, max_length, pattern   a limit
     an iterable of others (annotated_types.Interval, Len)          each of them
     `metadata`, a list of others (pydantic.Field)                  each of them, and its words for people
     title, description, examples, documentation                    words for people
 
-A limit holds, or is refused when the function is registered: it is never lost. An object of any other package
-that offers nothing of this is ignored.
+A limit holds, or is refused when the function is registered: it is never lost. An object with none of these
+attributes is refused if it is of one of those packages, and ignored if it is of any other.
 
-Limits are tested on the JSON, on its way in and on its way out, as a peer would that reads the schema.
+Limits are tested on the JSON, on its way in and on its way out, as a peer that reads the schema would do.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class Bounds:
 
 
 def is_match(value: str, pattern: str) -> bool:
-    """JSON Schema's `pattern` in a type hint: anywhere in the string unless it is anchored."""
+    """Whether a string has a match for JSON Schema's `pattern` of a type hint: anywhere, unless anchored.
+
+    Raises Mismatch if the search could take too long.
+    """
     try:
         return search(pattern, value, is_trusted=True)
     except TooCostly as problem:
@@ -60,7 +63,7 @@ def is_match(value: str, pattern: str) -> bool:
 
 
 def is_multiple(value: Any, step: Any) -> bool:
-    """JSON Schema's `multipleOf`; exact for whole numbers."""
+    """Whether JSON Schema's `multipleOf` holds; exact for whole numbers."""
     if type(step) is int:
         return bool(value % step == 0)
     try:
@@ -102,7 +105,7 @@ def _limits_in(mark: Any) -> dict[str, Any]:
 
 
 def _limit(codec: Codec, limits: dict[str, Any]) -> Codec:
-    """The codec with limits on it, in its schema and at work."""
+    """The codec with limits added, in its schema and to its loader and dumper. Raises TypeError."""
     schema, tests = dict(codec.schema), []
     types = _types(codec.schema)
     for name, limit in limits.items():
@@ -156,7 +159,7 @@ def _types(schema: Schema) -> set[str]:
 
 
 def _check_limit(name: str, limit: Any, kinds: list[str], codec: Codec) -> None:
-    """Raises TypeError for a limit that could limit nothing, or that is no limit at all."""
+    """Raises TypeError for a limit that means nothing for the type, or whose value cannot be a limit."""
     if not kinds:
         raise TypeError(f"the bound {name}={limit!r} means nothing for {codec.says}")
     if name == "pattern":
@@ -183,9 +186,9 @@ def _check_number(name: str, limit: Any) -> None:
 # -- marks of other packages --------------------------------------------------------------
 
 _PACKAGES = ("annotated_types", "pydantic", "pydantic_core")
-"""Packages whose objects always mean something."""
+"""Packages whose objects always mean something, so that an unknown one is refused."""
 _HARMLESS = ("strict", "allow_inf_nan", "unit", "documentation", "union_mode", "fail_fast")
-"""Attributes that hold here anyway, or are for people."""
+"""Attributes that need no support: what they ask for holds here anyway, or they are for people."""
 
 _REFUSED = (
     *("func", "strip_whitespace", "to_upper", "to_lower", "ascii_only", "coerce_numbers_to_str"),
@@ -202,12 +205,12 @@ _RULE = re.compile(
     r"|(pattern|additional|unevaluated)?[pP]roperties|propertyNames|(prefix|unevaluated)?[iI]tems"
     r"|not|anyOf|oneOf|allOf|if|then|else|dependent(Required|Schemas)"
 )
-"""Keywords that a client takes for a promise, and so may not stand where nothing is checked."""
+"""Keywords that a client takes for a promise: an author may not add them, since they would not be checked."""
 
 
 def apply_mark(codec: Codec, mark: Any) -> Codec:
     """The codec with the limits and words of a mark. Raises TypeError for one that cannot hold here."""
-    if isinstance(mark, type):  # `pydantic.Strict` as it is, or a mark that lacks its limit
+    if isinstance(mark, type):  # the class itself: `pydantic.Strict`, or a mark that lacks its limit
         _check_known(mark, mark)
         return codec
     _check_refused(mark, _REFUSED)
@@ -224,13 +227,13 @@ def apply_mark(codec: Codec, mark: Any) -> Codec:
 
 
 def _marks_in(mark: Any, is_limit: bool) -> list[Any] | None:
-    """The marks that a `pydantic.Field`, or a group of annotated-types, consists of; None for another."""
+    """The marks that a `pydantic.Field`, or a group of annotated-types, consists of; None for any other."""
     metadata: Any = getattr(mark, "metadata", None)
     if isinstance(metadata, list | tuple):
         _check_field(mark)
         return list(metadata)
     is_group = hasattr(mark, "__is_annotated_types_grouped_metadata__")
-    return list(mark) if is_group and not is_limit else None  # an Interval has its limits itself, too
+    return list(mark) if is_group and not is_limit else None  # an Interval also has the limits itself
 
 
 _WORDS: tuple[tuple[str, str, type, bool], ...] = (
@@ -240,11 +243,12 @@ _WORDS: tuple[tuple[str, str, type, bool], ...] = (
     ("description", "description", str, False),
     ("examples", "examples", list, False),
 )
-"""An attribute of a mark, the keyword that it becomes, its type, and whether it means that in any mark."""
+"""An attribute of a mark, the keyword that it becomes, its type, and whether any mark may have it: a `title`
+means what we take it for only in the marks that we know."""
 
 
 def _words(mark: Any, is_ours: bool) -> Schema:
-    """The words for people, as keywords. Unless it `is_ours`, a mark's title may mean something else."""
+    """The words for people, as keywords. `is_ours`: the mark is one that we know, by its limits or marks."""
     found: Schema = {}
     for attribute, keyword, kind, is_anyones in _WORDS:
         value = getattr(mark, attribute, None)
@@ -257,12 +261,13 @@ def _words(mark: Any, is_ours: bool) -> Schema:
 
 
 def description_in(mark: Any) -> str | None:
-    """The description of a parameter that a mark is, or has."""
+    """The description of a parameter that a mark is (a string), or has; None without one."""
     found = [mark, getattr(mark, "description", None), getattr(mark, "documentation", None)]
     return next((text for text in found if isinstance(text, str)), None)
 
 
 def _check_refused(mark: Any, names: tuple[str, ...]) -> None:
+    """Raises TypeError for a mark that uses one of these attributes."""
     for name in names:
         value = getattr(mark, name, None)
         if value is not None and value is not False:
@@ -272,7 +277,7 @@ def _check_refused(mark: Any, names: tuple[str, ...]) -> None:
 
 
 def _check_field(mark: Any) -> None:
-    """Raises TypeError for a `pydantic.Field` that does more than to limit and describe a value."""
+    """Raises TypeError for a `pydantic.Field` that does more than limit and describe a value."""
     _check_refused(mark, _REFUSED_OF_FIELDS)
     is_required = getattr(mark, "is_required", None)
     if callable(is_required) and not is_required():
@@ -287,7 +292,7 @@ def _check_field(mark: Any) -> None:
 
 
 def check_informs(keywords: Schema, where: str) -> None:
-    """Keywords that an author adds inform people. Raises TypeError for one that sets a rule."""
+    """Raises TypeError if one of the keywords that an author adds sets a rule: they are to inform people."""
     rules = sorted(filter(_RULE.fullmatch, keywords))
     if rules:
         raise TypeError(
@@ -297,7 +302,7 @@ def check_informs(keywords: Schema, where: str) -> None:
 
 
 def _check_known(mark: Any, kind: type) -> None:
-    """Raises TypeError for an object of these packages whose meaning is not known."""
+    """Raises TypeError for the class `Bounds` itself, and for an unknown object of one of `_PACKAGES`."""
     if mark is Bounds:
         raise TypeError("Bounds in Annotated says no limit: write Bounds(ge=...), or another of its limits")
     if kind.__module__.partition(".")[0] in _PACKAGES and not any(hasattr(mark, n) for n in _HARMLESS):

@@ -1,7 +1,7 @@
 """What a validation may cost: alternatives that are tried, references that are followed, seconds of work.
 
 A small value may take for ever to check, where alternatives stand within alternatives, or where a schema
-refers to itself twice. So each thread counts what the validation that it is at has spent.
+refers to itself twice. So each thread counts what its current validation has spent.
 
 Threads     each thread has a budget of its own.
 """
@@ -26,7 +26,7 @@ class Exhausted(Mismatch):
 
 
 class Budget:
-    """What the validation that one thread is at may still cost."""
+    """What the current validation of one thread may still cost."""
 
     def __init__(self) -> None:
         self._depth = 0  # validations under way, each within the one before: the outermost sets the limits
@@ -34,7 +34,10 @@ class Budget:
         self._max_seconds = self._clock_end = self._work_end = math.inf
 
     def limited(self, steps: float, seconds: float = math.inf) -> Budget:
-        """The context of one validation: `with budget().limited(20_000, 5.0): ...`."""
+        """The context of one validation: `with budget().limited(20_000, 5.0): ...`.
+
+        Within another validation of this thread it sets no limits: those of the outermost hold.
+        """
         self._depth += 1
         if self._depth == 1:
             self._max_steps = self._steps_left = steps
@@ -58,9 +61,10 @@ class Budget:
             self._count_work()
 
     def _count_work(self) -> None:
-        """What counts is the time that this thread worked, so that a busy machine makes no schema costly.
+        """Look at the time that this thread has worked. Raises Exhausted.
 
-        It is asked for only where the clock says so: that takes ten times as long as to read the clock.
+        That time counts, and not the clock's: on a busy machine any schema would seem costly. It is read only
+        after the clock has run out, since reading it takes ten times as long as reading the clock.
         """
         left = self._work_end - time.thread_time()
         if left <= 0:
@@ -77,4 +81,5 @@ _thread = _Thread()
 
 
 def budget() -> Budget:
+    """The budget of this thread."""
     return _thread.budget

@@ -1,7 +1,7 @@
-"""A codec, and the codecs of values without parts: numbers, strings, dates and their like.
+"""Codecs, and those of values without parts: numbers, strings, dates and the like.
 
     Codec       the JSON Schema of a hint, a loader (JSON -> Python) and a dumper (Python -> JSON)
-    scalar_of   the codec of such a type, if it is one
+    scalar_of   the codec of a type whose values have no parts
 
 Threads     a codec has no state; any thread may use it.
 """
@@ -39,7 +39,7 @@ Convert = Callable[[Any], Any]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Codec:
-    """A compiled hint."""
+    """A compiled type hint. `load` and `dump` raise Mismatch."""
 
     schema: Schema
     load: Convert
@@ -58,7 +58,7 @@ class Field(NamedTuple):
 
 
 def json_kind(value: Any) -> str:
-    """JSON Schema's word for what a value is."""
+    """JSON Schema's name for the type of a value."""
     if isinstance(value, bool):  # before int, which it extends
         return "boolean"
     return next((word for word, kind in _JSON_KINDS.items() if isinstance(value, kind)), "string")
@@ -130,6 +130,7 @@ def _none(value: Any) -> Any:
 
 
 def same(value: Any) -> Any:
+    """The conversion that leaves every value as it is."""
     return value
 
 
@@ -140,13 +141,13 @@ UNCHANGED: dict[Convert, type] = {
     _load_str: str,
     _dump_str: str,
 }
-"""A conversion that leaves each value of this very type as it is, and so need not be called for one."""
+"""Conversions that leave each value of exactly this type as it is, and so need not be called for it."""
 
 INT_KEY = r"^(0|-?[1-9][0-9]{0,4000})$"
 
 
 def text_key(key: Any) -> str:
-    """A key of a map whose keys no hint describes."""
+    """A key of a map whose keys no hint describes: a string. Raises Mismatch."""
     if isinstance(key, str):
         return key
     raise Mismatch(f"a key of a JSON object is a string, not {summary(key)}")
@@ -161,7 +162,7 @@ def load_int_key(value: str) -> int:
 def _text(
     kind: Any, says: str, format: str | None, read: Convert, write: Convert = str, but: Any = ()
 ) -> Codec:
-    """The codec of the values of a `kind`, and of no subclass in `but`, that are strings in JSON."""
+    """The codec of a type `kind` whose values are strings in JSON; `but` are subclasses of it to refuse."""
 
     def load(value: Any) -> Any:
         if type(value) is str:
@@ -211,7 +212,7 @@ _UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 @functools.cache
 def _late_codecs() -> dict[Any, Codec]:
-    """Codecs of types whose modules take longer to import than all of ours."""
+    """The codecs of types whose modules take long to import: they are imported when a hint needs them."""
     import decimal
     import uuid
 

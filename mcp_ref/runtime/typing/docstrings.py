@@ -1,4 +1,4 @@
-"""What a docstring says of a function and of its parameters, as Google, NumPy or Sphinx write it."""
+"""What a docstring says of a function and of its parameters, in the style of Google, NumPy or Sphinx."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SECTION = (
 
 
 def description_of(function: Callable[..., Any]) -> str | None:
-    """The docstring without the part that describes the parameters."""
+    """The docstring up to the part that describes parameters, results or errors; None if that is empty."""
     return re.split(_SECTION, inspect.getdoc(function) or "", maxsplit=1)[0].rstrip() or None
 
 
 def parameter_docs(text: str) -> dict[str, str]:
-    """What a docstring says of each parameter."""
+    """What a docstring says of each parameter, by name."""
     found = {
         name: " ".join(words.split())
         for name, words in re.findall(r":param\s+(?:[\w\[\], .|]+\s+)?(\w+):\s*((?:.+)(?:\n[ \t]+.+)*)", text)
@@ -38,7 +38,7 @@ def parameter_docs(text: str) -> dict[str, str]:
 
 
 def _items(block: str, opening: str) -> dict[str, str]:
-    """Entries that start at the block's own indent; deeper lines go on with the last one."""
+    """Entries, which start at the block's own indent; deeper lines continue the last entry."""
     lines = inspect.cleandoc("\n" + block).splitlines()
     found: dict[str, str] = {}
     current = ""

@@ -3,7 +3,7 @@
 The signature is read once, when the function is registered. A call makes one pass over its arguments:
 `Parameters.load` makes Python values of them, or says what is wrong.
 
-Threads     `Parameters` has no state after it was made; any number of threads may call.
+Threads     `Parameters` does not change once it is made; any number of threads may use it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Parameters(typing.NamedTuple):
     load: Callable[[Any], dict[str, Any]]
     """JSON object -> keyword arguments. Raises Mismatch."""
     context: str | None
-    """The parameter for the Context, if there is one."""
+    """The name of the parameter for the Context; None without one."""
 
 
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
-    """Read the signature. Raises TypeError where JSON cannot fill a parameter."""
+    """Read the signature of a function. Raises TypeError for a parameter that JSON cannot fill."""
     fields, context, others = signature_of(function, context_type)
     described = parameter_docs(inspect.getdoc(function) or "")
     fields_shown = [_with_description(field, described) for field in fields]
@@ -54,9 +54,10 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
 
 
 def signature_of(function: Callable[..., Any], context_type: type) -> tuple[list[Field], str | None, Any]:
-    """The parameters of a function, the one for the Context, and the hint of `**kwargs`; None without.
+    """The parameters of a function, the name of the one for the Context, and the hint of its `**kwargs`.
 
-    Raises TypeError for a parameter that cannot be filled by name.
+    Either of the last two is None if the function does not have it. Raises TypeError for an async function,
+    and for a parameter that cannot be filled by name.
     """
     if is_async(function) or is_async(type(function).__call__):
         raise TypeError(f"{_name(function)} is asynchronous; a plain function may block as it likes")
@@ -87,7 +88,10 @@ def _with_description(field: Field, described: dict[str, str]) -> Field:
 
 
 def _loader(load: Convert, fields: list[Field], rest: Codec | None) -> Convert:
-    """A loader that fills `**kwargs` too, and makes defaults anew that a function could change."""
+    """A loader that also fills `**kwargs`, and copies lists, dicts and sets that are defaults.
+
+    Otherwise a function that changes a default would change it for all later calls.
+    """
     names = {field.name for field in fields}
     fresh = {f.name: f.default for f in fields if isinstance(f.default, list | dict | set)}
     if rest is None and not fresh:
@@ -105,11 +109,12 @@ def _loader(load: Convert, fields: list[Field], rest: Codec | None) -> Convert:
 
 
 def is_async(function: Any) -> bool:
+    """Whether a function is a coroutine function, or an asynchronous generator."""
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def takes_one(function: Callable[..., Any], context_type: type) -> tuple[str | None, str]:
-    """Of a function that takes one dict: the parameter for the Context, if any, and the one for the dict.
+    """The parameters of a function that takes one dict: the one for the Context, if any, and the dict's.
 
     Raises TypeError for a function that cannot be called so.
     """
@@ -121,11 +126,12 @@ def takes_one(function: Callable[..., Any], context_type: type) -> tuple[str | N
 
 
 def return_hint(function: Callable[..., Any]) -> Any:
-    """The hint of the result; `inspect.Signature.empty` without one."""
+    """The hint of a function's result; `inspect.Signature.empty` without one."""
     return hints_of(function).get("return", inspect.Signature.empty)
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The type hints of a function, a partial or a callable object. Raises TypeError."""
     target = inspect.unwrap(function)
     while isinstance(target, functools.partial):
         target = inspect.unwrap(target.func)
@@ -140,7 +146,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def wants(hint: Any, context_type: type) -> bool:
-    """`ctx: Context`, `ctx: Context | None` and the like."""
+    """Whether a parameter with this hint gets the Context: `ctx: Context`, `Context | None` and the like."""
     if isinstance(hint, type):
         return issubclass(hint, context_type)
     if typing.get_origin(hint) not in (typing.Union, types.UnionType, typing.Annotated):

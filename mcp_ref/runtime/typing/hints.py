@@ -15,7 +15,7 @@ __all__ = ["fields_of", "kind_of", "replacement_for", "required_hint"]
 def required_hint(hint: Any, otherwise: bool) -> tuple[Any, bool]:
     """The hint of a TypedDict's member without Required or NotRequired, and whether the member is required.
 
-    Python's own `__required_keys__` cannot see either where annotations are strings.
+    Python's own `__required_keys__` sees neither of the two where annotations are strings.
     """
     origin = get_origin(hint)
     if origin is typing.Required or origin is typing.NotRequired:
@@ -27,7 +27,7 @@ def required_hint(hint: Any, otherwise: bool) -> tuple[Any, bool]:
 
 
 def kind_of(hint: Any) -> Any:
-    """The class of the values that a hint is for, if it is a class."""
+    """The class of the values that a hint is for, or the hint itself if there is no such class."""
     while get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     return get_origin(hint) or hint

@@ -14,20 +14,21 @@ from typing import Any
 __all__ = ["MAX_FAULTS", "Mismatch", "message_of", "must", "place", "summary"]
 
 _LISTED = 10
+"""Faults that a message names."""
 MAX_FAULTS = 100
-"""Faults reported of one value, which may be a hostile one."""
+"""Faults collected of one value, which may be a hostile one."""
 
 
 class Mismatch(ValueError):
-    """One or several faults of one value; `str()` names them all, each with its place."""
+    """One or several faults of one value; `str()` names the first ten, each with its place."""
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
         self.faults: list[tuple[tuple[str | int, ...], str]] = [(path, message)]
         self.constant_at: int | None = None
-        """A constant did not match, so many levels down."""
+        """How many levels down a constant did not match; None if no constant is wrong."""
         self.is_right_type = False
-        """Only a bound was broken: of several alternatives, this may be the one meant."""
+        """Only a bound was broken, not the type: of several alternatives, this may be the one meant."""
 
     def under(self, key: str | int) -> Mismatch:
         """The same faults, seen from the container that holds the value at `key`."""
@@ -37,13 +38,17 @@ class Mismatch(ValueError):
         return self
 
     def without_frames(self) -> Mismatch:
-        """The same, to be kept in a variable: by its frames it would refer to itself, and to its callers'."""
+        """The same fault without its traceback, for a caller that keeps it in a variable.
+
+        The frames of the traceback would refer to that variable, and so to the fault itself, and to all that
+        the callers' variables hold.
+        """
         self.__cause__ = self.__context__ = None
         return self.with_traceback(None)
 
     @property
     def is_another_kind(self) -> bool:
-        """The value or a member of its own is another constant: this alternative was not meant."""
+        """Whether the value, or one of its members, is another constant: this alternative was not meant."""
         return self.constant_at is not None and self.constant_at <= 1
 
     @classmethod
@@ -64,7 +69,10 @@ class Mismatch(ValueError):
 
 
 def message_of(problem: BaseException) -> str:
-    """The message of an exception, as text that can be sent, whatever its author made of it."""
+    """The message of an exception as text that UTF-8 can carry; the name of its type if it has no message.
+
+    It never raises, even if the `__str__` of an author's exception does.
+    """
     try:
         text = str(problem)
     except Exception:
@@ -73,14 +81,17 @@ def message_of(problem: BaseException) -> str:
 
 
 def must(rule: str, value: Any, *, another_kind: bool = False) -> Mismatch:
-    """The fault of a value that must "be a string", say. `another_kind`: it is not even of the right kind."""
+    """The fault of a value that breaks a rule such as "be a string".
+
+    `another_kind`: the value is another constant, so that an alternative with this rule was not meant.
+    """
     problem = Mismatch(f"must {rule}, not {summary(value)}")
     problem.constant_at = 0 if another_kind else None
     return problem
 
 
 def place(path: Iterable[str | int]) -> str:
-    """`a.b[2]: `; nothing for the value itself."""
+    """A path as a message begins with it: `a.b[2]: `, and "" for the value itself."""
     text = ""
     for key in path:
         text += f".{key}" if _is_plain(key) else f"[{summary(key)}]"

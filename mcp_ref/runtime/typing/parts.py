@@ -1,6 +1,6 @@
-"""Values with parts: what runtime/typing/values does to objects and arrays at run time.
+"""Values with parts: the conversions of objects and arrays of which runtime/typing/values makes its codecs.
 
-All faults of all parts are reported in one error, each with its place.
+The faults of all parts, up to MAX_FAULTS, are reported in one error, each with its place.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ __all__ = [
 
 
 def convert_each(convert: Convert, values: list[Any]) -> list[Any]:
+    """All items converted by one conversion. Raises Mismatch."""
     done, problems = [], []
     for index, value in enumerate(values):
         try:
@@ -39,12 +40,12 @@ def convert_each(convert: Convert, values: list[Any]) -> list[Any]:
 
 
 def convert_row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
-    """All items converted, each by the conversion of its place."""
+    """All items converted, each by the conversion at its own place. Raises Mismatch."""
     return convert_each(lambda pair: pair[0](pair[1]), list(zip(converts, values, strict=True)))
 
 
 def map_loader(load_key: Convert, load: Convert) -> Convert:
-    """An object -> a dict with its keys and values converted."""
+    """A loader: a JSON object -> a dict with its keys and values converted."""
     has_plain_keys = UNCHANGED.get(load_key) is str
 
     def load_map(value: Any) -> Any:
@@ -63,6 +64,7 @@ def map_loader(load_key: Convert, load: Convert) -> Convert:
 
 
 def convert_members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[Any, Any]:
+    """All members converted, with their keys. Raises Mismatch, also if two keys become the same one."""
     done, problems = {}, []
     key_kind, kind = UNCHANGED.get(load_key), UNCHANGED.get(load)
     for key, item in value.items():
@@ -81,7 +83,7 @@ def convert_members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) 
 
 
 def check_different(values: list[Any]) -> None:
-    """JSON Schema's `uniqueItems`. Raises Mismatch."""
+    """Raises Mismatch if JSON Schema's `uniqueItems` does not hold."""
     if len({equality_key(value) for value in values}) != len(values):
         raise must("hold no item twice", values)
 
@@ -100,7 +102,10 @@ def equality_key(value: Any) -> Any:
 def object_loader(
     loads: dict[str, Convert], required: list[str], constants: list[str], make: Any, closed: bool
 ) -> Convert:
-    """A JSON object -> a `make`; the members named in `constants` tell whether it is meant for one."""
+    """A loader: a JSON object -> what `make` makes of its members. A `closed` one refuses unknown members.
+
+    The members named in `constants` are checked first: they tell whether the object is meant for this type.
+    """
     rest = _refusal(loads) if closed else same
     kinds = _unchanged(loads)
 
@@ -120,7 +125,10 @@ def object_loader(
 
 
 def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, rest: Convert | None) -> Convert:
-    """A `make` or its members -> a JSON object; `rest` dumps unknown members; None refuses them."""
+    """A dumper: a `make`, or a mapping of its members -> a JSON object.
+
+    `rest` dumps unknown members; None refuses them.
+    """
     kinds, others = _unchanged(dumps), rest or _refusal(dumps)
 
     def dump(value: Any) -> Any:
@@ -134,12 +142,12 @@ def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, res
 
 
 def _unchanged(converts: dict[str, Convert]) -> dict[str, type]:
-    """The members that a value of this type stays in as it is."""
+    """The members whose conversion leaves values of one type as they are, with that type."""
     return {name: UNCHANGED[convert] for name, convert in converts.items() if convert in UNCHANGED}
 
 
 def _refusal(converts: dict[str, Convert]) -> Convert:
-    """The conversion of unknown members where there may be none."""
+    """The conversion of unknown members that refuses them: it raises Mismatch."""
 
     def refuse(value: Any) -> Any:
         raise Mismatch(f"is not known here; known: {', '.join(converts) or 'none'}")
@@ -154,7 +162,7 @@ def _fields(
     value: Mapping[Any, Any],
     rest: Convert,
 ) -> dict[str, Any]:
-    """The members of an object converted, unknown ones by `rest`."""
+    """The members of an object converted, unknown ones by `rest`. Raises Mismatch, also for missing ones."""
     done, problems = {}, []
     for name, item in value.items():
         if type(item) is kinds.get(name):
@@ -175,7 +183,7 @@ def _fields(
 
 
 def construct(make: Any, members: dict[str, Any]) -> Any:
-    """The dataclass itself, whose `__post_init__` may have rules of its own."""
+    """An instance of a class. Raises Mismatch for whatever the class raises, by its own rules for values."""
     try:
         return make(**members)
     except Exception as problem:

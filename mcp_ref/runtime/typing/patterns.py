@@ -1,4 +1,4 @@
-"""Regular expressions of strangers, and those that meet strangers' texts.
+"""Searches with a regular expression that a peer wrote, or in a text that a peer wrote.
 
 Python's `re` may take exponential time for one short string, and lets no other thread run meanwhile: nothing
 in this process could end it. So its work is estimated first, from the pattern and from the text's length, and
@@ -8,14 +8,14 @@ a search that could take more than MAX_SEARCH_STEPS is not begun.
     ^.*_.*_id$            two repetitions that may share what they match: quadratic, up to a thousand or so
     ^(a+)+$               a choice that is made anew with each repetition: exponential, up to a few characters
 
-An author's own pattern is believed for texts of up to MAX_TRUSTED_CHARACTERS, whatever the estimate says: it
-is as much the author's as the functions are, and common ones (a semantic version, a host's name) look worse
-than they are. The texts are strangers', so there is a bound all the same.
+An author's own pattern is trusted in texts of up to MAX_TRUSTED_CHARACTERS, whatever the estimate says: it is
+as much the author's code as the functions are, and common ones (a semantic version, a host's name) look worse
+than they are. The texts come from peers, so there is a bound all the same.
 
-The estimate is what backtracking takes at worst. A repetition, or a choice, whose ways begin with different
-characters leaves one of them open at each place, and costs a step; any other multiplies all that follows it.
-What few of Python's patterns have and no schema's (`a++`, `(?>a)`, `(?m)`, `(?a)`) counts as endless, so that
-it needs no rules here.
+The estimate is what backtracking takes at worst. At a repetition, or a choice, there are several ways on. If
+they begin with different characters, the next character leaves one of them open, and the decision costs a
+step; if not, it multiplies the cost of all that follows it. Constructs that few of Python's patterns have and
+no schema's (`a++`, `(?>a)`, `(?m)`, `(?a)`) count as endless, so that they need no rules here.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from typing import Any, NamedTuple
 __all__ = ["TooCostly", "check", "search", "work"]
 
 MAX_SEARCH_STEPS = 10_000_000
-"""Steps of one search, at most: between a tenth and half of a second during which no other thread runs."""
+"""Steps of one search, at most: between a tenth and a half of a second, in which no other thread runs."""
 MAX_TRUSTED_CHARACTERS = 256
 """Characters of a text in which an author's own pattern is searched for without an estimate."""
 MAX_PATTERN_CHARACTERS = 5000
-"""Characters of a pattern."""
+"""Characters of a pattern; a longer one is refused."""
 MAX_NESTED_REPETITIONS = 5
-"""Repetitions within repetitions."""
+"""Levels of repetitions within repetitions; a pattern with more counts as endless."""
 
 
 class TooCostly(ValueError):
-    """The search was not begun."""
+    """The search was not begun, or the pattern is too long."""
 
 
 def search(pattern: str, text: str, *, is_trusted: bool = False) -> bool:
-    """Whether the pattern, an author's own if it `is_trusted`, is found anywhere in the text.
+    """Whether the pattern is found anywhere in the text. `is_trusted`: the pattern is an author's own.
 
     Raises TooCostly, or re.error.
     """
@@ -57,12 +57,12 @@ def search(pattern: str, text: str, *, is_trusted: bool = False) -> bool:
 
 
 def check(pattern: str) -> bool:
-    """True for a pattern. Raises re.error, or TooCostly for one that is too long."""
+    """Return True for a valid pattern. Raises re.error, or TooCostly for one that is too long."""
     return bool(_parsed(pattern))
 
 
 def work(pattern: str, length: int) -> float:
-    """Steps that a search may take in a text of this length, at most. Raises re.error."""
+    """Steps that a search may take in a text of this length, at most. Raises re.error, TooCostly."""
     compiled, tree = _parsed(pattern)
     if compiled.flags & ~_FLAGS:
         return math.inf
@@ -75,7 +75,7 @@ def work(pattern: str, length: int) -> float:
 
 
 _FLAGS = re.UNICODE | re.IGNORECASE | re.DOTALL | re.VERBOSE
-"""Flags whose patterns are estimated."""
+"""The flags that the estimate knows; a pattern with any other counts as endless."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -85,6 +85,7 @@ def _work(pattern: str, length: int) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
+    """A pattern compiled, and as CPython's tree. Raises re.error, TooCostly."""
     # CPython's own parser: there is no public one, and to guess what a pattern costs would be worse.
     from re import _parser  # type: ignore[attr-defined]
 
@@ -114,13 +115,13 @@ class _Part(NamedTuple):
     first: int
     """The characters it may begin with."""
     idle: float
-    """In how many ways it matches nothing."""
+    """In how many ways it matches the empty string."""
     probe: float
     """Steps until it is known that it does not begin here."""
     steps: float
     """Steps in it, in all its ways together."""
     ways: float
-    """How often its end is reached where what follows may begin with the character there."""
+    """In how many ways its end is reached with a next character that what follows may begin with."""
 
     def before(self, after: _Next) -> _Next:
         """What follows the part in front of this one, where `after` follows this one."""
@@ -141,7 +142,7 @@ _SINGLE = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
 
 
 class _Endless(Exception):
-    """The steps need not be counted further."""
+    """The steps are too many, or the pattern too unusual, to be counted further."""
 
 
 class _Estimate:
@@ -151,10 +152,10 @@ class _Estimate:
         self.length = length
         self.nesting = 0
         self.looks = 0
-        """How many parts were met that look at text which they do not take."""
+        """How many lookarounds and back-references were met: they may read the same text again."""
 
     def sequence(self, nodes: Any, after: _Next, flags: int, last: bool = False) -> _Part:
-        """Parts one after another; `last` where the search has succeeded with the end of them."""
+        """The cost of parts one after another. `last`: where they end, the search has succeeded."""
         whole = _EMPTY
         for node in reversed(list(nodes)):
             whole = self._part(node, whole.before(after), flags, last).and_then(whole)
@@ -187,7 +188,7 @@ class _Estimate:
 
     def _repeated(self, argument: Any, after: _Next, flags: int, last: bool) -> _Part:
         least, most, nodes = argument
-        if last and _is_single(nodes):  # more than the least is taken or not, and no way back leads here
+        if last and _is_single(nodes):  # nothing after it can fail, and so lead back into its rounds
             most = least
         most = min(int(most), least + self.length)
         if most > 1:
@@ -196,7 +197,7 @@ class _Estimate:
         return part if least == most else _choice([part, _EMPTY], after)
 
     def _many(self, least: int, most: int, nodes: Any, after: _Next, flags: int) -> _Part:
-        """A repetition of two rounds or more."""
+        """The cost of a repetition that may have two rounds or more."""
         self.nesting += not _is_single(nodes)
         if self.nesting > MAX_NESTED_REPETITIONS:
             raise _Endless
@@ -216,7 +217,7 @@ class _Estimate:
 
     def _rounds(self, part: _Part, most: int, width: int) -> tuple[float, float]:
         """How many rounds there are in all paths together, and how many paths."""
-        if part.idle:  # a round may take nothing: how the text is divided among them is a choice
+        if part.idle:  # a round may take nothing: any division of the text among rounds is a way
             ways = _power(max(part.ways, 2), most)
             return 2 * ways, ways
         turns = min(most, self.length // width + 1)
@@ -229,7 +230,7 @@ def _is_single(nodes: Any) -> bool:
 
 
 def _choice(ways: list[_Part], after: _Next) -> _Part:
-    """One of some parts: the characters tell which, or all are gone through."""
+    """The cost of a choice: the next character tells which part it is, or else all are gone through."""
     idle, probe = sum(way.idle for way in ways), sum(way.probe for way in ways)
     is_clear = [way.idle > 0 for way in ways].count(True) <= 1 and _are_apart(ways, after)
     both = max if is_clear else sum
@@ -249,7 +250,7 @@ def _are_apart(ways: list[_Part], after: _Next) -> bool:
 
 
 def _power(base: float, exponent: float) -> float:
-    """In bounds: nothing here may become infinite, since nothing times that is no number."""
+    """A power within bounds, or else _Endless: nothing may become infinite, as 0 times that is NaN."""
     if base > 1 and exponent * math.log(base) > math.log(_ENDLESS):
         raise _Endless
     return float(base**exponent)
@@ -258,13 +259,13 @@ def _power(base: float, exponent: float) -> float:
 # ---------------------------------------------------------------------------- sets of characters
 
 _OTHERS = {"digit": 1 << 128, "space": 1 << 129, "word": 1 << 130, "rest": 1 << 131}
-"""A set is a number with a bit for each character of ASCII, and with one for each kind of all others."""
+"""A set is a number with a bit for each character of ASCII, and a bit for each kind of other characters."""
 _ASCII, _ANY = (1 << 128) - 1, (1 << 132) - 1
 _SMALL, _LARGE = (sum(1 << code for code in range(start, start + 26)) for start in (ord("a"), ord("A")))
 
 
 def _set_of(code: int) -> int:
-    """One character; of one that is not ASCII, its whole kind."""
+    """The set of one character; for a character that is not ASCII, the set of its whole kind."""
     if code < 128:
         return 1 << code
     kinds = {"digit": str.isdecimal, "space": str.isspace, "word": str.isalnum}
@@ -272,7 +273,7 @@ def _set_of(code: int) -> int:
 
 
 def _category(expression: str) -> int:
-    """What `\\d` and its like match: exact, since of each kind they match all or none."""
+    """The set that `\\d` or the like matches: exact, since of each kind it matches all or none."""
     samples = [*map(chr, range(128)), "\u0661", "\u2003", "\u00e9", "\u2014"]
     return sum(_set_of(ord(sample)) for sample in samples if re.match(expression, sample))
 
@@ -285,7 +286,7 @@ _CATEGORIES = {
 
 
 def _characters(name: str, argument: Any, flags: int) -> int:
-    """What a part matches that matches one character; too many of them rather than too few."""
+    """The set that a part for one character matches; too many characters rather than too few."""
     if name == "ANY":
         return _ANY if flags & re.DOTALL else _ANY & ~_set_of(ord("\n"))
     items = argument if name == "IN" else [("LITERAL", argument)]
@@ -293,20 +294,21 @@ def _characters(name: str, argument: Any, flags: int) -> int:
     for kind, value in items:
         one, exact = _item(str(kind), value)
         found, certain = found | one, certain | exact
-    if flags & re.IGNORECASE:  # some letters of ASCII have others that are not as their other case
+    if flags & re.IGNORECASE:  # some letters of ASCII have another case beyond ASCII
         found, certain = _of_either_case(found), 0
     is_negated = name == "NOT_LITERAL" or str(items[0][0]) == "NEGATE"
     return _ANY & ~certain if is_negated else found
 
 
 def _of_either_case(found: int) -> int:
+    """A set with the other cases of its letters."""
     found |= (found & _SMALL) >> 32 | (found & _LARGE) << 32
     found |= _OTHERS["word"] if found & (_SMALL | _LARGE) else 0
     return found | (_SMALL | _LARGE if found & _OTHERS["word"] else 0)
 
 
 def _item(kind: str, value: Any) -> tuple[int, int]:
-    """What a member of a set may match, and what of that it matches for certain."""
+    """The characters that a member of a set may match, and those among them that it matches for certain."""
     if kind == "LITERAL":
         return _set_of(value), _set_of(value) & _ASCII
     if kind == "RANGE":

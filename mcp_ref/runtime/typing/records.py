@@ -1,13 +1,13 @@
-"""Classes of pydantic, attrs and msgspec, by what they offer themselves: none of these packages is imported.
+"""Classes of pydantic, attrs and msgspec, known by their attributes: none of these packages is imported.
 
     attrs      __attrs_attrs__                               its fields, read as those of a dataclass are
     msgspec    __struct_fields__, __struct_encode_fields__   the same, under the names of its own JSON
     pydantic   model_json_schema, model_validate_json ...    its schema and its checks are pydantic's own
 
 Fields of attrs and msgspec have our schema and our checks; then the class is called, so that validators,
-converters and `__post_init__` run, and what they raise is the fault of the value. A model of pydantic is read
-as JSON and strictly: "3" is no integer, as its schema says. What it dumps is what it would load again, which
-leaves out computed fields.
+converters and `__post_init__` run, and what they raise is reported as a fault of the value. A model of
+pydantic is read as JSON and strictly: "3" is not an integer, as its schema says. What it dumps is what it
+would load again, which leaves out computed fields.
 
 Threads     plain functions.
 """
@@ -27,10 +27,10 @@ __all__ = ["Record", "is_model", "is_record", "model_codec", "record_codec", "re
 
 
 class Record(NamedTuple):
-    """A class of attrs or msgspec: its fields, and what each is called where."""
+    """A class of attrs or msgspec: its fields, and the names of each."""
 
     fields: list[Field]
-    """By the names that they have in JSON."""
+    """The fields, under the names that they have in JSON."""
     attributes: dict[str, str]
     """Name in JSON -> attribute of an instance."""
     arguments: dict[str, str]
@@ -45,7 +45,7 @@ def is_record(kind: Any) -> bool:
 
 
 def record_of(kind: Any) -> Record:
-    """The fields of a class of attrs or msgspec. Raises TypeError for one that is no object in JSON."""
+    """The fields of a class of attrs or msgspec. Raises TypeError if it is not an object in JSON."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return _of_attrs(kind, hints) if hasattr(kind, "__attrs_attrs__") else _of_msgspec(kind, hints)
 
@@ -69,9 +69,9 @@ NO_DEFAULT = frozenset({"_Nothing", "NoDefaultType"})
 
 
 def _with_default(name: str, hint: Any, default: Any) -> Field:
-    """A field with the default that is noted for it: a value, a factory, or an object that says "required".
+    """A field with its declared default: a value, a factory, or an object that means "required".
 
-    A factory that takes the instance is not called: then there is a default, but it cannot be shown.
+    A factory that takes the instance is not called: the field has a default, but that cannot be shown.
     """
     if type(default).__name__ in NO_DEFAULT:
         return Field(name, hint, True)
@@ -103,7 +103,7 @@ def _of_msgspec(kind: Any, hints: Mapping[str, Any]) -> Record:
 
 
 def record_codec(kind: Any, record: Record, members: Codec) -> Codec:
-    """The codec of such a class; `members` is that of its fields, as a dict."""
+    """The codec of a class of attrs or msgspec; `members` is the codec of its fields, as a dict."""
     tag = {} if record.tag is None else dict([record.tag])
 
     def load(value: Any) -> Any:
@@ -153,7 +153,7 @@ def model_codec(kind: Any, defs: dict[str, Schema], taken: Iterable[str]) -> Cod
 
 
 def _schema_of(kind: Any) -> Schema:
-    """Its schema. Raises TypeError for a model that is read by other names than it is written by."""
+    """The schema of a model. Raises TypeError if it reads a member by another name than it writes it by."""
     try:
         schema: Schema = kind.model_json_schema(by_alias=True, mode="validation")
         written: Schema = kind.model_json_schema(by_alias=True, mode="serialization")
@@ -168,13 +168,13 @@ def _schema_of(kind: Any) -> Schema:
 
 
 def _members(schema: Schema) -> set[str]:
-    """The names of its own members, also where it refers to itself."""
+    """The names of a model's own members, also where its schema is a reference to one of its `$defs`."""
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     return set(schema.get("$defs", {}).get(name, schema).get("properties", {}))
 
 
 def _adopted(schema: Schema, defs: dict[str, Schema], taken: set[str]) -> Schema:
-    """The schema with its definitions in `defs`, where some names may be taken by others."""
+    """The schema, with its definitions moved to `defs`, under new names where theirs are taken."""
     own: dict[str, Schema] = schema.get("$defs", {})
     names: dict[str, str] = {}
     for name in own:
@@ -188,7 +188,7 @@ def _adopted(schema: Schema, defs: dict[str, Schema], taken: set[str]) -> Schema
 
 
 def _renamed(part: Any, names: Mapping[str, str]) -> Any:
-    """A part of a schema, with its references by the new names."""
+    """A part of a schema, in which references have the new names."""
     if isinstance(part, list):
         return [_renamed(item, names) for item in part]
     if not isinstance(part, dict):
@@ -202,7 +202,7 @@ def _renamed(part: Any, names: Mapping[str, str]) -> Any:
 
 
 def _validated(validate: Callable[[], Any]) -> Any:
-    """What pydantic makes of a value. Raises Mismatch with the faults that it found, each with its place."""
+    """The value that pydantic makes. Raises Mismatch with the faults that it found, each with its place."""
     try:
         return validate()
     except Exception as problem:

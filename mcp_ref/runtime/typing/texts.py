@@ -1,12 +1,12 @@
 """A user's function whose arguments arrive as text: those of a prompt, the variables of a template.
 
-A string that the parameter's type takes is taken as it is; any other type is read from the text's JSON.
+A text that the parameter's type accepts as a string is taken as it is; otherwise it is read as JSON.
 
     def review(code: str, style: Literal["short", "long"] = "short", line: int = 0, tags: list[str] = []): ...
 
     {"code": "12", "style": "long", "line": "7", "tags": "[\\"a\\"]"}   ->  "12", "long", 7, ["a"]
 
-Threads     `TextParameters` has no state after it was made; any number of threads may call.
+Threads     `TextParameters` does not change once it is made; any number of threads may use it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class TextParameters(typing.NamedTuple):
     """How to call one function with arguments that are text."""
 
     fields: list[Field]
-    """The parameters that have a name, without the one for the Context."""
+    """The parameters, without the one for the Context and without `**kwargs`."""
     descriptions: dict[str, str]
     load: Callable[[Mapping[str, Any]], dict[str, Any]]
     """Texts by name -> keyword arguments. Raises Mismatch for what is missing, unknown or wrong."""
     context: str | None
-    """The parameter for the Context, if there is one."""
+    """The name of the parameter for the Context; None without one."""
     others: bool = False
-    """Whether it takes any further name, as `**kwargs`."""
+    """Whether the function takes any other name, as `**kwargs`."""
 
 
 def text_parameters_of(function: Callable[..., Any], context_type: type) -> TextParameters:
-    """Read the signature. Raises TypeError where neither text nor JSON can fill a parameter."""
+    """Read the signature of a function. Raises TypeError if neither text nor JSON can fill a parameter."""
     parameters = parameters_of(function, context_type)
     fields, context, others = signature_of(function, context_type)
     readers = {field.name: reader_of(field.hint) for field in fields}
@@ -57,7 +57,7 @@ def text_parameters_of(function: Callable[..., Any], context_type: type) -> Text
 
 
 def reader_of(hint: Any) -> Convert:
-    """The reader of a text: gives the JSON for a parameter of this type."""
+    """The function that reads a text: it returns the JSON value for a parameter of this type."""
     compiler = Compiler()
     codec = compiler.codec(hint)
     takes_text = _takes_text(compiler.resolved(codec))
@@ -69,7 +69,7 @@ def reader_of(hint: Any) -> Convert:
             data = from_json(text.encode("utf-8"))
         except (NotJson, UnicodeEncodeError):
             return text
-        # If both readings are wrong, the error is to be about the text, which is what was meant.
+        # If both readings are wrong, the error should be about the text, which is what was meant.
         return text if takes_text and not fits(codec.load, data) else data
 
     return read

@@ -13,8 +13,8 @@ __all__ = ["MAX_URI", "RESERVED", "UNRESERVED", "BadUri", "check_uri", "leads_ou
 MAX_URI = 65_536
 """Characters of the longest URI that is read."""
 MAX_ENCODINGS = 8
-"""How often a value is looked at: as it is, and after each decoding. One that is still percent-encoded after
-the last look hides something, and is refused."""
+"""How often a value is looked at: as it is, and after each decoding. One that is still percent-encoded at the
+last look hides something, and is refused."""
 
 UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 RESERVED = ":/?#[]@!$&'()*+,;="
