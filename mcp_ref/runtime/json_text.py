@@ -24,8 +24,7 @@ from mcp_ref.runtime.typing.mismatch import place, summary
 __all__ = ["Encoded", "NotJson", "from_json", "has_more_parts", "not_json_at", "to_json", "weight"]
 
 MAX_JSON_LEVELS = 200
-"""Levels of arrays and objects in a text. A deeper one would exhaust the stack of any code that walks through
-it."""
+"""Levels of arrays and objects. A deeper text would exhaust the stack of any code that walks through it."""
 MAX_UNCOUNTED_BYTES = 64 << 10
 """Bytes of a text that is read without counting its parts first: there cannot be many."""
 MAX_UNWEIGHED_BYTES = 256
@@ -43,8 +42,7 @@ class NotJson(ValueError):
 def from_json(text: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
     """One JSON value from its text. Raises NotJson.
 
-    Stricter than Python's `json`: a text that two readers could understand differently is refused, such as an
-    object that has a member twice, or a number beyond a double.
+    Stricter than Python's `json`: a text that two readers could understand differently is refused.
     """
     if len(text) > MAX_UNCOUNTED_BYTES and has_more_parts(text, max_parts):
         raise NotJson(f"a message has more than {max_parts:,} parts (commas and opening brackets)")
@@ -120,8 +118,7 @@ def _may_be_deep(text: bytes) -> bool:
 
 
 def _is_deeper(value: Any, limit: int) -> bool:
-    """Whether a value nests deeper than the limit. It goes level by level: recursion would need the stack."""
-    level = [value]
+    level = [value]  # level by level: recursion could exhaust the stack
     for _ in range(limit):
         inner = itertools.chain.from_iterable(n.values() if type(n) is dict else n for n in level)
         level = [child for child in inner if type(child) is dict or type(child) is list]
@@ -137,9 +134,8 @@ _PIECE_BYTES = 16 << 10
 def has_more_parts(text: bytes, most: int) -> bool:
     """Whether a text has more than `most` parts: commas and opening brackets outside of strings.
 
-    It has at most one value more than it has parts. First these marks are counted wherever they are, which is
-    quick. If there are too many, those inside of strings are left out of the count, piece by piece, until the
-    answer is clear.
+    It has at most one value more than it has parts. First these marks are counted everywhere, which is quick;
+    if they are too many, those inside of strings are left out, piece by piece, until the answer is clear.
     """
     if not _is_more(most, _marks(text), len(text)):
         return False
@@ -149,10 +145,7 @@ def has_more_parts(text: bytes, most: int) -> bool:
 
 
 def _is_more(most: int, marks: Iterator[int], size: int) -> bool:
-    """Whether the counts in `marks`, of the pieces of a text of `size` bytes, come to more than `most`.
-
-    It stops when that is clear.
-    """
+    """Whether `marks`, the counts of a text of `size` bytes, exceed `most`; stops once that is clear."""
     counted = 0
     while counted + size > most:  # as if each byte that is left were a mark
         if counted > most:
@@ -173,7 +166,6 @@ def _marks(text: bytes) -> Iterator[int]:
 
 
 def _marks_outside_strings(text: bytes) -> Iterator[int]:
-    """The same without those inside of strings, of a text whose every quote begins or ends a string."""
     is_inside = False
     for piece in _pieces(text):
         strings = piece.split(b'"')
