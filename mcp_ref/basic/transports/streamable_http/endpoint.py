@@ -1,31 +1,34 @@
 """The MCP endpoint (page: basic/transports/streamable-http; basic/transports from 2025-03-26 to 2025-11-25).
 
-One URL. Every message of the client's is a POST; a request is answered with one JSON object, or with a stream
-of server-sent events that ends with the answer. Both eras are served on it at once:
+One URL. The client POSTs each of its messages there; a request is answered with one JSON object, or with a
+stream of server-sent events that ends with the answer. Both eras are served at once:
 
     modern   POST request    its headers repeat what is in its body
                              the stream's end is the end of the request, whichever side ends it
              GET, DELETE     405
     legacy   POST            in a session, which initialize opens;
-                             202 for notifications and answers; batches in 2025-03-26
-             GET             a stream for what belongs to no request; with Last-Event-ID, the rest of a
-                             stream that broke
+                             202 for notifications and responses; batches in 2025-03-26
+             GET             a stream for messages that belong to no request; with Last-Event-ID, the rest of
+                             a stream that broke
              DELETE          ends the session
 
-A request is modern if its `_meta` says so, or if its MCP-Protocol-Version is not of the legacy era.
+A message is modern if its `_meta` says so, or if it names an MCP-Protocol-Version that is not of the legacy
+era. There is one exception: an unknown version within a session is an error of the legacy era.
 
-This is the server's half, a WSGI application: a request passes eight steps, in `__call__` and `_post`.
+This is the server's half, a WSGI application. A request goes through eight steps, in `__call__` and `_post`:
 
-    1 who may ask          2 path and method      3 read the message    4 its era
-    5 its session, its     6 its turn             7 it runs             8 what is still to be sent
+    1 Host and Origin      2 path, method, who     3 read the message    4 its era
+                             asks
+    5 its session, its     6 wait for its turn     7 run it              8 send the rest
       headers, its stream
 
-Revisions   2025-03-26 to 2026-07-28; the interim draft's headers within sessions. For 2024-11-05 see
+Revisions   2025-03-26 to 2026-07-28, and within sessions the headers of the interim draft. For 2024-11-05 see
             basic/transports/http_sse/server.
-Errors      with an HTTP status: 400 -32020, -32021, -32022, bad `_meta` and what is no message; 404 -32601
-            (2026-07-28), no such session; 403, 405, 406, 413, 415, 429, 503.
+Errors      with an HTTP status: 400 for -32020, -32021, -32022, a bad `_meta`, and a body that is not a
+            message; 404 for -32601 (2026-07-28) and an unknown session; 401, 403, 405, 406, 408, 411, 413,
+            415, 429, 500, 501, 503.
 Threads     A request runs from its first byte to its last on the thread that its connection or WSGI server
-            gave it: `__call__`, the handler, and what the handler says meanwhile. One thread more, the
+            gave it: `__call__`, the handler, and the messages that the handler sends. One more thread, the
             attendant (runtime/http_server/attendant), looks after requests that are silent: it notices
             clients that left, begins streams and writes comments.
 """
@@ -91,7 +94,7 @@ ACCEPT_BY_ANSWERS = {
     "json": ("application/json",),
     "stream": ("application/json", "text/event-stream"),
 }
-"""What the Accept of a POST must take, by the option `answers`."""
+"""The media types that the Accept header of a POST must allow, by the option `answers`."""
 
 USUAL = HttpOptions()
 
@@ -105,23 +108,23 @@ class HttpServedOptions(Protocol):
 
     @property
     def notices(self) -> Limit | None:
-        """Progress and log messages that one connection may be sent."""
+        """The limit on progress and log messages to one connection."""
 
     @property
     def ping_every(self) -> float | None:
-        """Seconds after which a client is pinged, if it is."""
+        """Seconds between two pings of a client; None if clients are not pinged."""
 
     @property
     def workers(self) -> int:
-        """Requests that run at once."""
+        """Requests that may run at once."""
 
     @property
     def queue(self) -> int:
-        """Requests that wait for their turn."""
+        """Requests that may wait for their turn."""
 
 
 class HttpServed(ServerFacts, Protocol):
-    """What this transport needs of the server that it serves to many clients."""
+    """What this transport needs of the server, which it serves to many clients."""
 
     @property
     def tools(self) -> Tools: ...
@@ -137,7 +140,7 @@ class HttpServed(ServerFacts, Protocol):
 
     @property
     def lifespan(self) -> Shared[Any]:
-        """What is entered while it is served."""
+        """Its lifespan, which is entered as long as it is served."""
 
     @property
     def tasks(self) -> Receiver:
@@ -146,17 +149,17 @@ class HttpServed(ServerFacts, Protocol):
     def attach_shared(
         self, outbox: WayOut, workers: Workers | None, *, notices: Limit | None = None
     ) -> Connection:
-        """A new client, which is sent its messages by `outbox`."""
+        """Attach a new client, whose messages go out by `outbox`."""
 
     def connection(self, outbox: WayOut, workers: Workers | None) -> Connection:
-        """A client that hears of no changes."""
+        """Return a connection that is not attached: its client is told of no changes."""
 
     def detach(self, connection: Connection, reason: str) -> None:
-        """A client is gone, or is left."""
+        """End the connection of a client, which has gone or is given up."""
 
 
 Handler = Callable[[HttpReply], Iterable[bytes]]
-"""What answers to a path and a method; it returns what WSGI is to send. Raises Refused, NoPlace."""
+"""Answers the requests to a path with a method: returns the body for WSGI. Raises Refused, NoPlace."""
 
 
 class Application:
@@ -177,11 +180,12 @@ class Application:
         keep_alive: float = 15.0,
         options: HttpOptions = USUAL,
     ) -> None:
-        """`health_path` tells a load balancer how it is; `sse_path` serves the transport of 2024-11-05 as
-        well. `stateless` opens no sessions. `authenticate(request)` names the principal of a request, or a
-        Guard does, which also says what it may do.
-        `threads` says how many the WSGI server has, so that streams and calls are refused before the last is
-        used up. `keep_alive` is how long a stream may be silent. HttpOptions has the rest.
+        """At `health_path` a load balancer sees whether the server is up; `sse_path` serves the transport of
+        2024-11-05 as well. With `stateless` no sessions are opened. `authenticate(request)` returns the
+        principal of a request; so does a Guard, which also says what the request may do.
+        `threads` is the number of threads of the WSGI server: streams and calls are refused before they take
+        the last one. `keep_alive` is how many seconds a stream may be silent before a comment is sent on it.
+        HttpOptions has the other options.
         """
         check_text(path=path)
         if not isinstance(authenticate, Guard):
@@ -224,7 +228,7 @@ class Application:
         forks.register(self)
 
     def forked(self) -> None:
-        """Begin anew, with the first request, in a forked child: what was served is the parent's."""
+        """Start afresh in a forked child, with its first request: all that was under way is the parent's."""
         parts = (self._life, self.places, self.attendant, self.sessions, self.bodies, self._old)
         for part in parts:
             if part is not None:
@@ -241,15 +245,15 @@ class Application:
     # -- a request ---------------------------------------------------------------------------------
 
     def __call__(self, environ: Json, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """One HTTP request, as WSGI has it. The steps go on in `_post`."""
+        """Serve one HTTP request, as WSGI calls an application. Steps 1 and 2; `_post` has the others."""
         begun, reply = time.monotonic(), HttpReply(environ, start_response)
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         path = path if path == self.path else _normal(path)
         try:
-            # Step 1: whether a request for this host, and from this page, may ask at all.
+            # Step 1: refuse a Host or an Origin that is not allowed.
             if path not in self.gate.open_paths:
                 reply.headers = self.gate.check(environ)
-            # Step 2: what that path and method do, and who asks for it.
+            # Step 2: find the handler of the path and the method, and the principal that asks.
             if path == self.path and environ["REQUEST_METHOD"] == "POST":
                 if self.gate.identifies or not self._life.is_open:
                     self._identify(reply)
@@ -266,24 +270,24 @@ class Application:
         return body
 
     def _identify(self, reply: HttpReply) -> None:
-        """Step 2. Raises Refused."""
+        """Step 2: set the principal; with the first request, begin to serve. Raises Refused."""
         if self.gate.identifies:
             reply.principal = self.gate.identify(reply.environ)
         if not self._life.is_open:
             self._life.begin()
 
     def _find(self, path: str, reply: HttpReply) -> Handler:
-        """What answers to a path and a method other than the POST of a message. Raises Refused."""
+        """Return the handler of a request that is not the POST of a message. Raises Refused."""
         document = self.gate.documents.get(path)
         if document is not None:
             return document
         handle = self._handler(path, reply.environ)
-        if handle not in (self._health, self._preflight):  # a browser asks that for no one
+        if handle not in (self._health, self._preflight):  # these two are asked for without credentials
             self._identify(reply)
         return handle
 
     def _handler(self, path: str, environ: Json) -> Handler:
-        """The same, whoever asks.
+        """Return the handler of a path and a method, which is the same for every principal. Raises Refused.
 
         # spec: basic/transports/streamable-http/get-405-allow-header
         # spec: basic/transports/streamable-http/session-delete-405-allow
@@ -302,7 +306,7 @@ class Application:
         return known[method]
 
     def _handlers(self, path: str, version: str | None) -> dict[str, Handler]:
-        """What answers at a path, by method; to a client that says this version."""
+        """The handlers at a path, by method, for a client whose MCP-Protocol-Version is `version`."""
         if path != self.path:
             return {} if self._old is None else self._old.paths().get(path, {})
         has_sessions = self.legacy.dates and not self.stateless and version not in self.server.versions.modern
@@ -325,18 +329,19 @@ class Application:
         return reply.whole(200, b'{"status":"ok"}', [kind])
 
     def _post(self, reply: HttpReply) -> Iterable[bytes]:
-        """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
-        # Step 3: the headers say what the body is, and that its answer can be read; then it is read. What its
-        # token does not allow goes no further: 403, before anything has run or any stream has begun.
+        """Serve one message, or a batch.  # spec: basic/transports/streamable-http/endpoint-post"""
+        # Step 3: check by the headers that the body is JSON and that the client accepts the answer; then read
+        # it. A message that the token does not allow is refused here (403), before any handler or stream
+        # begins.
         need = ACCEPT_BY_ANSWERS[self.options.answers]
         message = self.bodies.receive(
             reply.environ, need, functools.partial(self.legacy.check_session, reply)
         )
-        if not self._life.is_open:  # it came slowly, and the server has ended meanwhile
+        if not self._life.is_open:  # the body came slowly, and the server was closed meanwhile: 503
             self._life.begin()
         # Step 4: its era.
         era = self._era_of(reply.environ, message)
-        # Step 5: what it is, who sent it, and what may come back: its kind, its connection, its stream.
+        # Step 5: its kind, the connection of its client, and the stream for what is sent back to it.
         try:
             kind, connection, stream = era.take(reply, message)
         except ProtocolError as problem:
@@ -346,13 +351,13 @@ class Application:
         self.attendant.watch(stream)
         has_place = False
         try:
-            # Step 6: its turn, if it may run for a while.
+            # Step 6: wait for its turn, unless it is sure to be quick.
             if kind in ("request", "batch"):
                 has_waited = self.places.enter_call(stream.is_wanted)
                 has_place = True
                 if has_waited and connection.failure is not None:  # its session, or the server, has ended
                     raise era.over()
-            # Step 7: it runs, on this thread.
+            # Step 7: run it, on this thread.
             if kind == "batch":
                 connection.receive_batch(message, stream)
             else:
@@ -361,11 +366,14 @@ class Application:
             self.attendant.leave(stream)
             if has_place:
                 self.places.leave_call()
-        # Step 8: what is still to be sent, which may be all.
+        # Step 8: return what is still to be sent, which may be the whole response.
         return stream.finish()
 
     def _without_run(self, reply: HttpReply, posted: Posted, message: Any) -> Iterable[bytes]:
-        """Notifications and responses are heard, and that is all; an `initialize` is answered by now."""
+        """Finish a POST for which no handler runs: of notifications and responses, or of `initialize`.
+
+        The answer to `initialize` is there already, by step 5.
+        """
         if posted.stream is not None:
             return posted.stream.finish()
         if posted.kind == "batch":
@@ -384,7 +392,7 @@ class Application:
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
         if version is None or version in self.legacy.dates:
             return self.legacy
-        # An unknown version within a session is a mistake of the legacy era's.
+        # An unknown version within a session is a mistake of a legacy client, and gets a legacy error.
         in_session = "HTTP_MCP_SESSION_ID" in environ and version not in self.server.versions.modern
         return self.legacy if in_session else self.modern
 
@@ -398,7 +406,7 @@ class Application:
         last_seen: int | None = None,
         on_close: Callable[[], object] | None = None,
     ) -> EventReader:
-        """Have the thread of a request read a stream, which lasts. Raises NoPlace."""
+        """Return a reader by which the thread of a request serves a stream that lasts. Raises NoPlace."""
 
         def closed(reader: EventReader) -> None:
             self.attendant.leave(reader)
@@ -418,26 +426,26 @@ class Application:
     # -- its life ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Enter the server's lifespan now, and not with the first request."""
+        """Enter the server's lifespan now, and not with the first request. Raises Refused after `close`."""
         self._life.begin()
 
     def close(self, seconds: float = 3.0) -> None:
-        """End it. May be called by any thread, and twice: the second waits for the first.
+        """Shut down. May be called by any thread, and twice: the second call waits for the first.
 
-        1 no more requests: 503  2 tasks fail, and streams that last are ended as their pages say
-        3 calls get so many seconds  4 what still runs is cancelled, sessions end  5 the attendant ends
+        1 new requests get 503  2 tasks fail, and streams that last are ended as their pages say
+        3 calls get `seconds` to finish  4 what still runs is cancelled, sessions end  5 the attendant ends
         6 the lifespan is left
         """
         self._life.close(seconds, self._end)
 
     def hurry(self) -> None:
-        """Have `close` wait no longer for calls. A signal's handler may call it, since it takes no lock."""
+        """Make `close` stop waiting for calls. A signal handler may call this, since it takes no lock."""
         self._life.hurries = True
 
     def _end(self, seconds: float) -> None:
         reason = "the server is shutting down"
-        # Step 2: tasks, unless the server is served in another way as well. Then streams that last, which
-        # tell of them.
+        # Step 2: fail the tasks, unless the server is also served in another way. Only then end the streams
+        # that last, since these tell clients of their tasks.
         ends_tasks = self.server.lifespan.is_in_last_use
         if ends_tasks:
             self.server.tasks.fail()
@@ -447,9 +455,9 @@ class Application:
             session.unrelated.fail(ConnectionClosed(reason))
         if self._old is not None:
             self._old.close(reason)
-        # Step 3: calls.
+        # Step 3: let calls finish.
         self._wait_for_responses(seconds)
-        # Step 4: what still runs.
+        # Step 4: cancel what still runs, and end the sessions.
         self.sessions.close(reason)
         self.legacy.close(reason)
         self.server.detach(self.modern.connection, reason)
@@ -459,7 +467,7 @@ class Application:
             self.server.tasks.close(LAST_SECONDS)
         self._life.hurries = False
         self._wait_for_responses(LAST_SECONDS)
-        # Step 5: no response is under way, or none that can be ended.
+        # Step 5: end the threads. No response is under way any more, or only those that cannot be ended.
         if self._old is not None:
             self._old.end()
         self.attendant.close(LAST_SECONDS)
@@ -471,19 +479,22 @@ class Application:
 
 
 MAX_PAUSE_SECONDS = 0.25
-"""Seconds between two looks of the attendant: within a second a client that left is noticed."""
+"""Seconds between two rounds of the attendant, at most: a client that left is noticed within a second."""
 
 LAST_SECONDS = 1.0
-"""Seconds for tasks and requests that were cancelled by `close`, and for the attendant."""
+"""Seconds that `close` waits for tasks that failed, for requests that it cancelled, and for the attendant."""
 
 
 class Life:
-    """From the first request in a process, with which the server's lifespan is entered, to `close`."""
+    """The time in which requests are served: from the first one in a process to `close`.
+
+    The server's lifespan is entered with the first request.
+    """
 
     def __init__(self, app: Application) -> None:
         self._app = app
         self.hurries = False
-        """Whether `close` is to wait for nothing."""
+        """Whether `close` shall no longer wait for calls."""
         self.is_open = False
         """Whether requests are served in this process."""
         self.is_closing = False
@@ -491,14 +502,14 @@ class Life:
         self.forked()
 
     def forked(self) -> None:
-        """Begin anew in a forked child: the lifespan is the parent's to leave."""
+        """Start afresh in a forked child: only the parent may leave the lifespan that it entered."""
         forks.without_end.append(getattr(self, "_entered", None))
         self._lock = threading.Lock()
         self._entered = ExitStack()
         self.is_open = self.hurries = False
 
     def begin(self) -> None:
-        """A request: enter the lifespan if it is the first in this process. Raises Refused at the end."""
+        """Enter the lifespan, if this is the first request in this process. Raises Refused after `close`."""
         with self._lock:
             if self.is_closing:
                 raise shutting_down()
@@ -528,7 +539,7 @@ def _normal(path: str) -> str:
 
 
 def _checked(name: str, path: str) -> str:
-    """A path of ours, as a request will have it. Raises ValueError for one that none could."""
+    """A path of the settings, as requests spell it. Raises ValueError for one that no request can have."""
     if not _ENDPOINT_PATH.fullmatch(path):
         raise ValueError(f"{name} is made of letters, digits and -._~/, not {path!r:.80}")
     return _normal(path)
