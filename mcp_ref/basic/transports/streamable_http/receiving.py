@@ -1,7 +1,8 @@
 """Responses of Streamable HTTP (page: basic/transports/streamable-http, "Receiving Messages"), on both sides.
 
-A POST with a request is answered with one JSON object if the answer is all there is to say, and with
-server-sent events if anything else is said before it. What a response is, and what it becomes, is one table
+A POST with a request is answered with one JSON object if the answer is all that is sent, and with
+server-sent events if any other message is sent before it. Here a *response* is one of HTTP, and the *answer*
+is the JSON-RPC response in it. The states of a response and the events that change them are one table
 (`TRANSITIONS`):
 
     state \\ event   say        answer   silence    refused    client_left   release    resume     fail
@@ -12,36 +13,38 @@ server-sent events if anything else is said before it. What a response is, and w
     RESUMED         RESUMED    OVER     RESUMED    RESUMED    DETACHED      DETACHED   RESUMED    OVER
     OVER            -          -        -          OVER       OVER          -          OVER       OVER
 
-    UNDECIDED   nothing was said                    JSON       the answer was all there is to say
-    EVENTS      the thread that says something      DETACHED   no client is there; what is said is stored, if
-                writes it to the client                        it can come back for it, and dropped otherwise
-    RESUMED     another thread reads what is said   OVER       nothing more will be said
-                and writes it (listening)
+    UNDECIDED   nothing was sent yet                JSON       the answer was the first message
+    EVENTS      a thread that sends a message       DETACHED   no client is there: messages are stored if it
+                writes it to the client                        can come back for them, else dropped
+    RESUMED     another thread takes the messages   OVER       nothing more will be sent
+                and writes them (listening)
 
-    refused     the WSGI server did not take the first piece: nothing was said after all
+    say         a message that is not the answer    silence    nothing was sent for a while
+    release     the server sends its client away,   refused    the WSGI server did not take the first piece,
+                which comes back for the rest                  so nothing was sent after all
 
-`ResponseMachine` goes by it: events happen to it, and it says what goes to the client. The thread, the
-locks and the connection of a response are its `HttpStream` (responding).
+`ResponseMachine` follows this table: it is told of each event, and returns what is to be written. The thread,
+the locks and the connection of a response are in its `HttpStream` (responding).
 
 A stream may outlive connections: in sessions of the legacy era its events have ids and are kept for a while
 (resumability), and a client that was cut off, or sent away by `release`, goes on with GET and Last-Event-ID.
-Nothing of one stream is ever sent on another.
+A message of one stream is never sent on another.
 # spec: basic/transports/streamable-http/no-cross-stream-replay
 
-The client's half reads the stream of a request until the response is among its messages (`follow`). A
-connection may end before its stream does; then the stream goes on over another one, if its events had ids:
+The client's half reads the stream of a request until it has brought the answer (`follow`). A connection may
+end before its stream does; then the stream goes on over another one, if its events had ids:
 
     client -> server   GET, Last-Event-ID: the last one seen      after `retry` ms, or a second
 
 Revisions   2025-03-26 to 2025-11-25: GET, resumption; 2025-11-25: streams begin with an event that has an
-            id and nothing else, and a server may end connections at any time (`release`).
-            2026-07-28: no ids; when the connection closes, the request is cancelled; a stream without its
-            response is a request that failed; errors have a status of HTTP's (`STATUS`).
-Errors      server: ConnectionClosed for what the table has no cell for, as a message after the end.
-            client: ConnectionClosed, when a stream ends without the response and cannot be resumed;
-            InvalidResponse for an event that is too long.
-Threads     ResponseMachine has none, and no lock: who uses it has one (responding). `follow` runs on the
-            thread that waits for the response, or on a worker.
+            id and no data, and a server may end connections at any time (`release`).
+            2026-07-28: no ids; when the connection closes, the request is cancelled; a request whose stream
+            ends without the answer has failed; errors have an HTTP status (`STATUS`).
+Errors      server: ConnectionClosed for an event that has no cell in the table, such as a message after the
+            end. client: ConnectionClosed when a stream ends without the answer and cannot be resumed
+            (StreamBroken in 2026-07-28); InvalidResponse for an event that is too long.
+Threads     ResponseMachine has no lock: its user holds one (responding). `follow` runs on the thread that
+            waits for the answer, or on a worker.
 """
 
 from __future__ import annotations
@@ -89,7 +92,7 @@ _log = logger("mcp_ref.http")
 
 
 class State(enum.Enum):
-    """What a response is by now."""
+    """The states of a response: see the table of this module."""
 
     UNDECIDED = "undecided"
     JSON = "json"
@@ -98,7 +101,7 @@ class State(enum.Enum):
     RESUMED = "resumed"
     OVER = "over"
 
-    __hash__ = object.__hash__  # that of an Enum is a function in Python, and each event looks a state up
+    __hash__ = object.__hash__  # Enum's is written in Python, and slow: each event looks a state up
 
 
 _U, _J, _E, _D, _R, _O = State
@@ -116,7 +119,7 @@ TRANSITIONS: dict[State, dict[str, State]] = {
     state: {event: to for event, to in zip(_EVENTS, row, strict=True) if to is not None}
     for state, row in _FOLLOWING.items()
 }
-"""What follows on an event. Where there is nothing, the event raises."""
+"""The next state, by state and event. An event that has none raises ConnectionClosed."""
 
 EVENT_STREAM: Headers = [
     ("Content-Type", "text/event-stream"),
@@ -128,20 +131,21 @@ JSON_OBJECT = ("Content-Type", "application/json")
 
 
 class Kind(NamedTuple):
-    """What a response may be, by its request, its session, and the options."""
+    """What a response may become. Its request, its session and the options decide that."""
 
     is_modern: bool = False
-    """The end of the connection cancels the request; errors have a status; ids are those of many clients."""
+    """The end of the connection cancels the request; errors have an HTTP status; many clients share one
+    Connection, so that their request ids may collide."""
     is_mute: bool = False
-    """Nothing but the answer has a place in it."""
+    """Only the answer is sent; all other messages are dropped."""
     likes_events: bool = False
-    """An answer alone is an event as well: the client likes that better, or an option says so."""
+    """Even an answer alone is sent as an event: the client prefers that, or an option says so."""
     retry_ms: int | None = None
-    """The stream begins with an event that has an id, this time to wait, and nothing else."""
+    """If not None, the stream begins with an event that has an id, this time to wait, and no data."""
     preface: bytes = b""
-    """The stream begins with this event (basic/transports/http_sse/server)."""
+    """The event with which the stream begins otherwise (basic/transports/http_sse/server)."""
     event: str | None = None
-    """The name of each event, where it has to be spelled out."""
+    """The name of each event; None where events need none."""
 
 
 USUAL_KIND = Kind()
@@ -151,27 +155,27 @@ Whole = tuple[int, bytes, Headers]
 
 @dataclass(slots=True, eq=False)
 class ResponseMachine:
-    """What a response is by now, and what was said on it. Events happen to it; it says what goes out."""
+    """The state of a response, and its stored messages. Told of events, it returns what is to be written."""
 
     kind: Kind = USUAL_KIND
     state: State = State.UNDECIDED
     names: Iterator[str] | None = None
-    """Where its name comes from; None if no client can come back for what it missed."""
+    """The source of its name; None if a client cannot come back for events that it missed."""
     name: str = ""
-    """Its ids begin with it; "" until something was said that a client may come back for."""
+    """The beginning of its event ids; "" until the first event that a client may come back for."""
     events: StoredEvents | None = None
-    """What was said and may be asked for; None where what is said is written, or dropped."""
+    """Events that wait for the reader, or may be asked for again; None if all are written or dropped."""
     reader: Any = None
-    """Who reads it, in RESUMED and until all is read."""
+    """The EventReader that reads it, in RESUMED and, once it is OVER, until all is read."""
     rest: bytes = b""
-    """The answer, or its event, as the last that the thread of the request sends."""
+    """What the thread of the request has still to send: the answer, or the event that holds it."""
     problem: McpError | None = None
-    """What the answer says went wrong."""
+    """The error that is the answer, if it is one."""
     failure: BaseException | None = None
-    """Why it is over, if not by its answer."""
+    """Why it is over without an answer, if it is."""
 
     def _step(self, event: str) -> State:
-        """An event happens. Returns the state before; raises ConnectionClosed where there is no cell."""
+        """Change the state. Returns the one before; raises ConnectionClosed if the event has no cell."""
         before = self.state
         following = TRANSITIONS[before].get(event)
         if following is None:
@@ -183,7 +187,7 @@ class ResponseMachine:
     # -- what is said ----------------------------------------------------------------------------------
 
     def say(self, line: bytes) -> bytes:
-        """A message. What its thread is to write; b"" if it is stored for another, or dropped.
+        """A message is sent. Returns what its thread must write; b"" if it is stored or dropped.
 
         # spec: basic/transports/streamable-http/sse-server-messages
         # spec: basic/transports/streamable-http/sse-messages-related
@@ -193,7 +197,7 @@ class ResponseMachine:
         return self._put(self._step("say"), line)
 
     def answer(self, line: bytes, problem: McpError | None = None) -> None:
-        """The last message; what its thread has still to send of it is `rest`.
+        """The last message is sent; what the thread of the request must still write of it is `rest`.
 
         # spec: basic/transports/streamable-http/sse-includes-response
         # spec: basic/transports/streamable-http/sse-batched-responses
@@ -206,19 +210,19 @@ class ResponseMachine:
         self.rest = line if before is State.UNDECIDED else opening + self._put(before, line)
 
     def silence(self) -> bytes:
-        """Nothing was said for long: what begins the stream, or shows that it is alive.
+        """Nothing was sent for a while. Returns what begins the stream, or a comment if it has begun.
 
         # spec: basic/transports/streamable-http/sse-keep-alive
         """
         return self._begin(self._step("silence")) or events.COMMENT
 
     def refused(self) -> None:
-        """The first piece did not get out: nothing was said, and no client knows a name."""
+        """The first piece could not be written: so nothing was sent, and no client knows the name."""
         self._step("refused")
         self.name, self.events = "", None
 
     def _put(self, before: State, line: bytes) -> bytes:
-        """One event more: what is to be written of it, with what comes before the first."""
+        """Add an event. Returns what its thread must write, with the opening before the first event."""
         opening, number = self._begin(before), 0
         if self.events is not None:  # spec: basic/transports/streamable-http/sse-resumable
             number = self.events.add(line)
@@ -229,13 +233,13 @@ class ResponseMachine:
         return opening + self.framed(number, line)
 
     def _begin(self, before: State) -> bytes:
-        """From its first event on a stream that can be resumed has a name. What the stream begins with."""
+        """Name a stream that can be resumed, with its first event. Returns the opening if it is still due."""
         if self.names is not None and not self.name:
             self.name, self.events = next(self.names), StoredEvents()
         return self.opening() if before is State.UNDECIDED else b""
 
     def opening(self) -> bytes:
-        """What the stream begins with.
+        """The first bytes of the stream: an event that has an id and no data, or the preface.
 
         # spec: basic/transports/streamable-http/sse-prime-event
         # spec: basic/transports/streamable-http/sse-retry-before-close
@@ -254,7 +258,8 @@ class ResponseMachine:
     # -- what happens to it ----------------------------------------------------------------------------
 
     def client_left(self) -> bool:
-        """No client is there any more. Whether that cancels the request: not in a session, it may come back.
+        """The client has left. Returns whether that cancels the request: not in a session, to which a client
+        may come back.
 
         # spec: basic/transports/streamable-http/sse-broken-stream-not-resumed
         # spec: basic/transports/streamable-http/sse-disconnect-anytime
@@ -268,7 +273,7 @@ class ResponseMachine:
         return self.kind.is_modern
 
     def release(self) -> None:
-        """Its client was sent away, and will come back: the request goes on.
+        """The server has sent its client away; the client will come back, and the request goes on.
 
         # spec: basic/transports/streamable-http/sse-close-connection
         # spec: basic/transports/streamable-http/sse-no-early-close
@@ -277,7 +282,7 @@ class ResponseMachine:
         self.reader = None
 
     def fail(self, problem: BaseException) -> State:
-        """Nothing will come any more. Returns the state before.
+        """No message will follow, and no answer. Returns the state before.
 
         # spec: basic/transports/streamable-http/sse-terminate-on-session-expiry
         """
@@ -287,7 +292,7 @@ class ResponseMachine:
         return before
 
     def resume(self, reader: object, last_seen: int | None) -> State:
-        """From now on this one reads the stream, after an event that its client has seen. The state before.
+        """From now on `reader` reads the stream, after the event `last_seen`. Returns the state before.
 
         # spec: basic/transports/streamable-http/replay-messages
         """
@@ -300,7 +305,7 @@ class ResponseMachine:
         return before
 
     def take(self, reader: object) -> list[bytes] | None:
-        """The events that a reader was not sent yet; None at the end, or if it is another's turn."""
+        """The events that this reader has not taken yet; None at the end, or if another reader took over."""
         if self.reader is not reader or self.events is None:
             return None
         taken = self.events.take()
@@ -314,29 +319,29 @@ class ResponseMachine:
 
     @property
     def unread_bytes(self) -> int:
-        """Of events that were stored and not sent."""
+        """Bytes of the events that are stored and were not sent."""
         return 0 if self.events is None else self.events.unsent_bytes
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will be said."""
+        """Whether no more messages can follow."""
         return self.state is State.OVER
 
     @property
     def is_spent(self) -> bool:
-        """Whether it is over, and nothing is left of it."""
+        """Whether it is over, and none of its events is stored any more."""
         return self.is_over and not self.events
 
     def has(self, number: int) -> bool:
-        """Whether all after this event is still there."""
+        """Whether all events after this one are still stored."""
         return self.events is not None and self.events.has(number)
 
     def can_forget(self, but: int) -> bool:
-        """Whether it has more than `but` events, and can do without the oldest."""
+        """Whether it has more than `but` events, of which the oldest may be dropped."""
         return self.events is not None and self.events.spare(but, is_read=self.reader is not None) > 0
 
     def forget(self, size: int, but: int) -> int:
-        """Drop the oldest events: as many as make so many bytes. Returns how many they make."""
+        """Drop the oldest events, until `size` bytes are freed or `but` are left. Returns the bytes freed."""
         if self.events is None:
             return 0
         return self.events.forget(size, but, is_read=self.reader is not None)
@@ -344,18 +349,18 @@ class ResponseMachine:
     # -- the response as a whole -----------------------------------------------------------------------
 
     def whole(self) -> Whole:
-        """All of a response of which nothing was sent yet."""
+        """The whole response, if nothing of it was sent yet."""
         if self.state is State.JSON:
             return self._one_object(self.rest)
         had_no_client = self.failure is None and self.state in (State.DETACHED, State.OVER)
         if self.rest or had_no_client or isinstance(self.failure, RequestCancelled):
             return 200, self.rest, EVENT_STREAM
-        # Not 404: that would say that the request was not begun, and may well be sent again.
+        # Not 404: that would say that the request was not begun, so that the client may send it again.
         ended = Refused(503, "the session, or the server, ended before the answer")
         return 503, ended.body(), [JSON_OBJECT]
 
     def refusal(self) -> Whole | None:
-        """The response to a request that was to last, if all that was said is an error."""
+        """The response to a request whose stream would have lasted, if all that was sent is an error."""
         is_alone = self.events is not None and len(self.events) == 1 and not self.events.sent
         if self.problem is None or self.events is None or not is_alone:
             return None
@@ -370,7 +375,7 @@ class ResponseMachine:
         return self._status(), answer, headers
 
     def _status(self) -> int:
-        """The status of an answer that is all there is to say."""
+        """The HTTP status of an answer that is the whole response."""
         if isinstance(self.problem, Forbidden):
             return self.problem.refused.status
         is_error = self.kind.is_modern and self.problem is not None
@@ -378,58 +383,63 @@ class ResponseMachine:
 
 
 WRITTEN = (State.UNDECIDED, State.EVENTS)
-"""In which a thread writes what it says to the client of the request."""
+"""The states in which a thread that sends a message also writes it to the client."""
 
 
 # ----------------------------------------------------------------------- client half
 
 RETRY_SECONDS = 1.0
-"""Seconds before a stream is resumed, where the server does not say."""
+"""Seconds before a stream is resumed, if the server does not say."""
 
 MAX_RETRY_SECONDS = 60.0
-"""Seconds to which the pauses grow when a server cannot be reached."""
+"""Seconds to which the pauses grow while a server cannot be reached."""
 
 MIN_RETRY_SECONDS = 0.05
-"""Seconds, doubled with each connection that brought no message, up to a second: a tenth after the first."""
+"""Seconds of a pause before it is doubled, once for each connection in a row that brought no message: 0.1 s
+after the first of them, and 1 s at most, or MAX_RETRY_SECONDS if they brought nothing at all."""
 
 OFTEN = 10
-"""Connections of one stream that begin within a second, at most, whatever they bring and the server says."""
+"""The most connections of one stream that begin within a second, whatever they bring and the server says."""
 
 TRIES = 5
-"""Connections in a row that bring nothing at all, before a request is given up."""
+"""Connections in a row that brought nothing at all, after which a request is given up."""
 
 MAX_SILENT_SECONDS = 300.0
-"""Seconds without a byte after which a stream that has no end counts as broken: the server may be gone.
+"""Seconds without a byte after which a stream without a deadline counts as broken: the server may be gone.
 
-It counts for the stream of a GET, and for every other on which the server has given signs of life before.
+This holds for the stream of a GET; for any other only once the server has sent a sign of life on it.
 """
 
 
 class Following:
-    """What is known of one stream, over all its connections."""
+    """What the client knows of one stream, over all its connections."""
 
     def __init__(self, sender: StreamableHttp, outbox: WayOut, session_id: str | None) -> None:
-        """The stream is one of the session `session_id`; another thread may open the next at any time."""
+        """The stream belongs to the session `session_id`, and is not resumed once that session is over.
+
+        Another thread may open a new session at any time.
+        """
         self._sender = sender
         self._outbox = outbox
         self._session_id = session_id
         self.last_id: str | None = None
         self.retry = RETRY_SECONDS
         self.failures = 0  # connections in a row that brought nothing at all
-        self.problem = ""  # what ended the last of them, if it was no end in order
+        self.problem = ""  # why the last of them broke, if it did
         self.idle = 0  # connections in a row that brought no message
-        self.begun: deque[float] = deque(maxlen=OFTEN)  # when the last connections did
+        self.begun: deque[float] = deque(maxlen=OFTEN)  # when the last connections began
 
     def read(self, exchange: HttpExchange, call: Call | None) -> None:
-        """All events of one connection, up to the response to the call.
+        """Read the events of one connection, up to the answer to the call.
 
-        An end of the connection, whichever, is no error in here. Raises InvalidResponse, Aborted, Expired.
+        That the connection ends or breaks is no error here: another may follow. Raises InvalidResponse,
+        Aborted, Expired.
         """
         self.begun.append(time.monotonic())
         self.problem = ""
 
         def on_alive() -> None:
-            """Bytes came. A server that gives signs of life is missed when they cease."""
+            """A comment or an event without data came: from now on a long silence is a broken connection."""
             self.failures = 0
             if not exchange.has_deadline:
                 exchange.read_timeout = MAX_SILENT_SECONDS
@@ -450,14 +460,14 @@ class Following:
                 self.retry = events.retry / 1000
 
     def _broken(self, exchange: HttpExchange, problem: Exception) -> None:
-        """A connection ended, or could not be had, for which there may be another; not for a late request."""
+        """Note why a connection broke or could not be made. Raises the problem if the request is late."""
         if isinstance(problem, Expired) and exchange.has_deadline:
             raise problem
         self.problem = str(problem)
         _log.info("a stream broke: %.300r", problem)
 
     def _read_events(self, events: Events, call: Call | None) -> None:
-        """Messages, until the stream ends or the response to the call is among them."""
+        """Deliver messages, until the stream ends or the answer to the call was among them."""
         for event in events:
             self.failures = 0
             if event.data and event.name == "message":
@@ -469,10 +479,10 @@ class Following:
     def go_on(
         self, exchange: HttpExchange, call: Call | None, answered: threading.Event | None = None
     ) -> None:
-        """Wait, and read what follows the last event, over another connection; or over the first one.
+        """Wait, then read what follows the last event over a new connection, which may be the first one.
 
-        `answered` is set once the GET was answered, or could not be. Raises what is against another
-        connection: HttpError, InvalidResponse, Aborted, Expired.
+        `answered` is set once the GET was answered, or has failed. Raises HttpError, InvalidResponse, Aborted
+        or Expired where another connection would be of no use.
         """
         with exchange:
             if self.begun or self.failures:
@@ -500,10 +510,10 @@ class Following:
         if session.id != self._session_id:
             raise LocalError("its session is over")
         headers = {"Accept": STREAM, **session.headers()}
-        if self.last_id:  # as bytes of UTF-8, which http.client writes as latin-1
+        if self.last_id:  # sent in UTF-8: http.client encodes header values in latin-1
             headers["Last-Event-ID"] = self.last_id.encode().decode("latin-1")
         exchange.send("GET", headers)
-        if exchange.status == 429 or exchange.status >= 500:  # it may be better later
+        if exchange.status == 429 or exchange.status >= 500:  # a later try may succeed
             raise ConnectionClosed(str(refusal(exchange, None)))
         if exchange.status != 200 or exchange.media_type != STREAM:
             raise refusal(exchange, None)
@@ -512,8 +522,8 @@ class Following:
     def pause(self) -> float:
         """Seconds to wait before the next connection: never less than the server says.
 
-        A tenth of a second at least, where the last one brought nothing. Where each brings something, all are
-        wanted at once, but no more than OFTEN within a second.
+        After a connection that brought no message it is a tenth of a second at least. As long as each one
+        brings messages, the next may begin at once, but no more than OFTEN within a second.
         # spec: basic/transports/streamable-http/sse-respect-retry
         """
         if self.failures:
@@ -530,7 +540,7 @@ class Following:
 
 
 def follow(call: Call, sender: StreamableHttp, way: Way, exchange: HttpExchange) -> None:
-    """Read a stream until the response to the call is there. Sees to the end of the exchange."""
+    """Read the stream of a request until the answer is there, and resume it if need be. Ends the exchange."""
     stream = Following(sender, way, way.session_id)
     try:
         stream.read(exchange, call)
@@ -546,8 +556,11 @@ def follow(call: Call, sender: StreamableHttp, way: Way, exchange: HttpExchange)
 
 
 def _finish(sender: StreamableHttp, exchange: HttpExchange) -> None:
-    """The response was read. The stream ends with it, at once or soon: then the connection can be kept."""
-    with contextlib.suppress(QueueFull):  # not one thread is to be had
+    """End an exchange whose answer was read. Its stream ends at once or soon: then the connection is kept.
+
+    A worker waits for that end, unless it is here already.
+    """
+    with contextlib.suppress(QueueFull):  # the system gives no thread: the connection is closed
         if not exchange.is_end_buffered() and sender.readers.submit(
             HttpExchange.drain, exchange, always=True
         ):
@@ -556,7 +569,7 @@ def _finish(sender: StreamableHttp, exchange: HttpExchange) -> None:
 
 
 def _resume(call: Call, sender: StreamableHttp, way: Way, stream: Following) -> None:
-    """Read what follows the last event, on another connection.
+    """Read what follows the last event, over another connection. Raises ConnectionClosed, InvalidResponse.
 
     # spec: basic/transports/streamable-http/sse-client-polls
     # spec: basic/transports/streamable-http/loss-mitigated-by-resuming
@@ -578,14 +591,15 @@ def _resume(call: Call, sender: StreamableHttp, way: Way, stream: Following) -> 
 
 
 def _why(stream: Following) -> str:
-    """Why the last try to resume it was in vain, if it is known."""
+    """Why the last try to resume the stream failed, if that is known; for an error message."""
     return f", and cannot be resumed: {stream.problem}" if stream.failures and stream.problem else ""
 
 
 def _is_hopeless(call: Call, sender: StreamableHttp, stream: Following) -> bool:
-    """Whether there were enough tries in vain, or the next would come too late: a time-out would not say why.
+    """Whether there were TRIES in vain, or the next one would begin after the deadline.
 
-    While a person is asked something, no time is too late.
+    The error that is raised now says why the stream broke, which a time-out would not say. While a person is
+    asked something, the deadline stands still, and no try is too late.
     """
     is_too_late = stream.pause >= call.deadline.left() and not sender.connection.clock.is_held
     return stream.failures >= TRIES or (stream.failures > 0 and is_too_late)
