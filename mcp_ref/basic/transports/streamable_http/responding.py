@@ -7,25 +7,26 @@ basic/transports/streamable-http).
     POST response (legacy)  -> 202
     what is refused         -> its status, and an error as the body
 
-An era says what a POST brings: its kind, its connection, and the stream for what is said to it (`Posted`).
-For 2026-07-28 that is `ModernEra`, for a session sessions.LegacyEra. The thread of the request runs its
-handler. It does not know whether the response will be JSON or events: it has an `HttpStream`, where messages
-go.
+Each era has a class that says what a POST brings (`Posted`): its kind, its connection, and the stream for the
+messages that are sent back. For 2026-07-28 that is `ModernEra`, for sessions sessions.LegacyEra. The thread
+of the request runs the handler, which does not know whether the response will be JSON or events: it sends its
+messages to an `HttpStream`.
 
-    send(progress)      first a message: the head of an event stream; each message is written at once
+    send(progress)      a message comes first: an event stream begins, and each message is written at once
     answer(result)      the last event, and the end: what the application returns
-    answer(result)      first the answer: one JSON object, which the application returns
 
-What the response becomes by that is up to a ResponseMachine (receiving). `HttpStream` is the shell around it:
-the connection, the locks, and the threads that meet there.
+    answer(result)      the answer comes first: one JSON object, which the application returns
+
+A ResponseMachine (receiving) decides which of these the response becomes. `HttpStream` is the shell around
+it: the connection, the locks, and the threads that meet there.
 
 Revisions   2025-03-26 to 2026-07-28.
-Errors      ConnectionClosed for a message that comes after the end; Full, where a client reads nothing;
-            WriteRefused.
+Errors      ConnectionClosed for a message that comes after the end; Full if a client reads nothing;
+            WriteRefused if nothing can be written before the answer.
 Threads     `send`, `answer`: the thread of the request, and threads that its handler made. `_speaking` is
             held while they write, so a client that reads slowly holds them up, for as long as the WSGI
             server lets it (runtime/http_server/reply). `lock` guards the machine, and is never held during a
-            write. The attendant calls `attend` and `client_left`, and waits for neither.
+            write. The attendant calls `attend`, `flush_held` and `client_left`, none of which waits.
 """
 
 from __future__ import annotations
@@ -73,18 +74,18 @@ __all__ = ["AnswerStyle", "HttpStream", "ModernEra", "Posted", "accepted", "refu
 _log = logger("mcp_ref.http")
 
 ROOM = 4 << 20
-"""Bytes that may wait for a thread that reads them; then senders wait."""
+"""Bytes of messages that may wait for the reader of a stream; beyond them, senders wait."""
 
 STALL = 60.0
-"""Seconds that they wait, at most."""
+"""Seconds that a sender waits for room, at most."""
 
 BLOCKED_SECONDS = 0.1
-"""Seconds for which a thread that ends a response waits for one that writes: longer only if the client reads
-nothing. Then the connection is cut."""
+"""Seconds for which a thread that ends a response waits for one that writes. A write takes longer only if the
+client reads nothing: then the connection is cut."""
 
 
 class AnswerStyle:
-    """How one application answers, as its options say."""
+    """How one application answers requests, by its options."""
 
     def __init__(self, answers: str, keep_alive: float, retry_ms: int, *, can_ask: bool = True) -> None:
         self.answers = answers
@@ -93,14 +94,18 @@ class AnswerStyle:
         self.silence = {"json": math.inf, "stream": 0.0}.get(answers, keep_alive)
         """Seconds for which a request may be silent before it becomes a stream, which comments keep alive."""
         self.can_ask = can_ask
-        """Whether a client can answer while its request runs: there is a thread for that."""
+        """Whether a client can answer a question while its request runs: a second thread takes that POST."""
         self.flush_soon: Callable[[HttpStream], object] | None = None
-        """Has `flush_held` called soon, where there is an attendant: events may be held back a moment."""
+        """Has the attendant call `flush_held` soon, so that events may be held back for a moment. None if
+        there is no attendant: then each event is written at once."""
         self.can_write = True
-        """Whether anything can be said before an answer: not if a middleware swallows what is written."""
+        """Whether messages can be sent before the answer: not if a middleware swallows what is written."""
 
     def kind_of(self, environ: Json, *, is_modern: bool, primes: bool = False, lasts: bool = False) -> Kind:
-        """What the response to a request may be. One that `lasts` has no answer that could be JSON."""
+        """The kind of a response. If it `primes`, its stream begins with an event without data.
+
+        A request that `lasts` sends its messages as events even if `answers` is "json".
+        """
         likes_events = self.answers == "stream" or (
             self.answers == "auto" and prefers_events(environ.get("HTTP_ACCEPT"))
         )
@@ -109,7 +114,7 @@ class AnswerStyle:
 
 
 _known_kind = functools.lru_cache(64)(Kind)
-"""There are few; to make one takes half a microsecond."""
+"""Cached: there are few kinds, and to make one takes half a microsecond."""
 
 USUAL_STYLE = AnswerStyle("auto", 15.0, 1000)
 
@@ -126,7 +131,7 @@ class HttpStream(WayOut):
         style: AnswerStyle = USUAL_STYLE,
         log: Log | None = None,
     ) -> None:
-        """Without a `reply` it is DETACHED: a client is yet to come. With a `log` it can be resumed."""
+        """Without a `reply` it is DETACHED until a client comes. With a `log` it can be resumed."""
         self.reply = reply
         self.style, self.log = style, log
         self.context: RequestContext | None = None
@@ -150,19 +155,22 @@ class HttpStream(WayOut):
 
     @property
     def _can_speak(self) -> bool:
-        """Whether anything but the answer can be said."""
+        """Whether messages other than the answer can be sent."""
         return self.style.can_write and not self.machine.kind.is_mute
 
     def begins(self, context: RequestContext) -> None:
-        """Its request is about to run."""
+        """Give a request that is about to run the facts of its HTTP request."""
         self.context = context
         if self.reply is not None:
             context.arrival.environ, context.principal = self.reply.environ, self.reply.principal
         if self.machine.kind.is_modern:
-            context.arrival.key = self
+            context.arrival.key = self  # not its id: clients that share the Connection may use the same ids
 
     def send(self, line: bytes, wait: float | None = None) -> None:
-        """One message; its end of line is not part of it. Raises ConnectionClosed, Full, WriteRefused."""
+        """Send a message, without the newline of `line`; drop it if only the answer can be sent.
+
+        Raises ConnectionClosed, Full, WriteRefused.
+        """
         if not self._can_speak:
             return
         is_there, machine = True, self.machine
@@ -176,14 +184,14 @@ class HttpStream(WayOut):
             if piece:
                 is_there = self._write(piece)
         if self.log is not None and machine.name:
-            self.log.keep(self, len(line))  # without the lock: it may have this stream forget its first event
+            self.log.keep(self, len(line))  # not under `lock`, which it takes to drop events of this stream
         if not is_there:
             self.client_left()
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """The last message."""
+        """Send the answer, which is the last message."""
         if problem is not None:
-            # Its frames know the message, and this stream: together they would outlive the request.
+            # Its frames refer to the message and to this stream, and would keep both beyond the request.
             problem.__traceback__ = problem.__context__ = problem.__cause__ = None
         machine = self.machine
         with self._speaking, self.lock:
@@ -198,15 +206,15 @@ class HttpStream(WayOut):
                 self.notify()
         if self.log is not None and machine.name and machine.failure is None:
             self.log.keep(self, len(line))
-        # Another thread answers where the last request of a batch was cancelled.
+        # The answer to a batch comes from another thread if the last request of the batch was cancelled.
         if machine.rest and threading.get_ident() != self._owner:
             self.end_response()
 
     def release(self) -> bool:
-        """Have the client leave and come back, if it can: the request goes on. False if it cannot."""
+        """Send the client away, to come back for the rest; the request goes on. False if that cannot be."""
         machine = self.machine
         if machine.kind.retry_ms is None or not self._can_speak:
-            return False  # it is given no id to come back with, before anything is said
+            return False  # its stream does not begin with an id to come back with
         with self._speaking:
             if machine.state is State.UNDECIDED and not self._say_nothing():
                 return False  # it has just gone, and knows no id
@@ -217,7 +225,7 @@ class HttpStream(WayOut):
             if before is State.EVENTS and reply is not None and not reply.end_early():
                 return False
             with self.lock:
-                if machine.state is before:  # else it is over; or the client is back by now, and may stay
+                if machine.state is before:  # else it is over, or the client is already back, and may stay
                     machine.release()
                     self.notify()
         return True
@@ -232,7 +240,7 @@ class HttpStream(WayOut):
             self.log.remove(self.machine.name)
 
     def fail(self, problem: BaseException) -> None:
-        """Nothing will come any more. Does not wait for a thread that writes."""
+        """End the stream without an answer. Waits for a thread that writes for BLOCKED_SECONDS at most."""
         with self.lock:
             before = self.machine.fail(problem)
             self.notify()
@@ -244,11 +252,11 @@ class HttpStream(WayOut):
         return not (self.machine.kind.is_modern and self.machine.state is State.DETACHED)
 
     def reader(self) -> EventReader | None:
-        """What reads it just now."""
+        """The EventReader that reads the stream now, if there is one."""
         found: EventReader | None = self.machine.reader
         return found
 
-    # -- who waits, with the lock held -----------------------------------------------------------------
+    # -- waiting and waking, with the lock held --------------------------------------------------------
 
     def _wait_for_room(self, size: int, wait: float | None) -> None:
         """Wait until the thread that reads has sent enough. Raises Full."""
@@ -263,7 +271,7 @@ class HttpStream(WayOut):
             raise Full(f"the client has read nothing for {seconds:g} s")
 
     def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until something has become true of the machine; False if it did not."""
+        """Wait until a condition of the machine is true; False if that takes longer than `seconds`."""
         if condition():
             return True
         if self._changed is None:
@@ -271,21 +279,22 @@ class HttpStream(WayOut):
         return self._changed.wait_for(condition, seconds)
 
     def notify(self) -> None:
-        """Have those that wait look again."""
+        """Wake the threads that wait: the machine has changed."""
         if self._changed is not None:
             self._changed.notify_all()
 
     def enter_log(self) -> None:
-        """From its first event on the log has it: before the event is written, so that it can be found."""
+        """Enter the stream in the log, before its first event is written: a client may ask for it then."""
         if self.log is not None and self.machine.name:
             self.log.enter(self.machine.name, self)
 
     # -- what is written, with _speaking held ----------------------------------------------------------
 
     def _write(self, piece: bytes, *, at_once: bool = False) -> bool:
-        """Send a piece of the stream, the first with the head. False if the client left.
+        """Write a piece of the stream, the first with the head, or hold it back. False if the client left.
 
-        Where nothing can be written, all is as it was; raises WriteRefused, once in an application's life.
+        Raises WriteRefused if the WSGI server cannot write now: the machine is as if nothing had been sent.
+        That happens once in the life of an application.
         """
         reply, self._spoke_at = self.reply, time.monotonic()
         assert reply is not None
@@ -305,7 +314,7 @@ class HttpStream(WayOut):
         return True
 
     def _take_back(self, problem: WriteRefused) -> None:
-        """Nothing was said, and nothing can be said: the answers of this application are JSON from now on."""
+        """The first piece was refused: from now on this application sends nothing but answers, as JSON."""
         _log.error("nothing can be sent before an answer: %s; answers are JSON alone from now on", problem)
         self.style.can_write = False
         with self.lock:
@@ -324,7 +333,7 @@ class HttpStream(WayOut):
     # -- the attendant's (runtime/http_server/attendant) -----------------------------------------------
 
     def attend(self, now: float) -> None:
-        """Where nothing was said for long, begin the stream, or show that it is alive. Waits for nothing."""
+        """If nothing was sent for a while, begin the stream, or show that it is alive. Does not wait."""
         self.flush_held()
         is_undecided = self.machine.state is State.UNDECIDED
         silence = self.style.silence if is_undecided else self.style.keep_alive
@@ -332,13 +341,13 @@ class HttpStream(WayOut):
             self._without_waiting(self._say_nothing)
 
     def flush_held(self) -> bool:
-        """Write the events that were held back; False to be asked again. Waits for nothing."""
+        """Write the events that were held back; False to be called again. Does not wait."""
         if self.reply is None or not self.reply.held:
             return True
         return self._without_waiting(functools.partial(self._write, b"", at_once=True))
 
     def _without_waiting(self, write: Callable[[], bool]) -> bool:
-        """Write something, unless the client reads slowly: then it is for later. False if a thread writes."""
+        """Call `write`, or leave it for later if the client reads slowly. False if a thread writes now."""
         reply = self.reply
         if reply is None or not reply.takes_at_once():
             return True
@@ -357,7 +366,7 @@ class HttpStream(WayOut):
         return True
 
     def client_left(self, reader: EventReader | None = None) -> None:
-        """The connection of the request is gone, or that of who reads it instead. Any thread.
+        """The connection of the request is gone, or that of its `reader`. Any thread.
 
         # spec: basic/patterns/cancellation/http-disconnect-cancels
         # spec: basic/transports/streamable-http/cancel-on-disconnect
@@ -376,7 +385,7 @@ class HttpStream(WayOut):
     # -- the end of the response -----------------------------------------------------------------------
 
     def finish(self) -> Iterable[bytes]:
-        """What is still to be sent, now that the handler has returned. Runs on the thread of the request.
+        """Return what is still to be sent, after the handler has returned, on the thread of the request.
 
         # spec: basic/transports/streamable-http/request-json-or-sse
         """
@@ -389,7 +398,7 @@ class HttpStream(WayOut):
                     body: Iterable[bytes] = reader.begin()
                     return body
                 reader.close()
-            self.reply = self.context = None  # what is kept of a stream is what was said on it
+            self.reply = self.context = None  # a stream that stays in the log needs only its events
             if reply is None:  # another thread has sent it all
                 return ()
             if refusal is not None:
@@ -397,12 +406,12 @@ class HttpStream(WayOut):
             if machine.state is State.JSON and machine.problem is None:
                 return reply.whole(200, machine.rest, (JSON_OBJECT,))
             with self.lock:
-                if machine.state in WRITTEN:  # taken off the table: its session, or the server, has ended
+                if machine.state in WRITTEN:  # it was never answered: its session, or the server, has ended
                     machine.fail(ConnectionClosed("the connection has ended"))
             return self._remaining(reply)
 
     def _remaining(self, reply: HttpReply) -> Iterable[bytes]:
-        """What is still to be sent; all of the response, if nothing was sent yet. With _speaking held."""
+        """What is still to be sent; the whole response if nothing was sent yet. With _speaking held."""
         if reply.is_sent:
             body: Iterable[bytes] = tuple(filter(None, (reply.take_held() + self.machine.rest,)))
         else:
@@ -441,14 +450,15 @@ class Posted(NamedTuple):
     """What a POST brings to the endpoint."""
 
     kind: str
-    """request, batch, notification, response; "quick": a request that needs no turn; "answered" by now."""
+    """request, batch, notification, response; "quick": a request that does not wait for its turn;
+    "answered": an initialize that has its answer already."""
     connection: Connection
     stream: HttpStream | None
-    """Where what is said to it goes; None if nothing is."""
+    """Where messages to its client go; None if there will be none."""
 
 
 def accepted(reply: HttpReply) -> Iterable[bytes]:
-    """The response to what has no answer.
+    """The response to a POST that holds no request: 202.
 
     # spec: basic/transports/streamable-http/notification-202
     """
@@ -458,7 +468,7 @@ def accepted(reply: HttpReply) -> Iterable[bytes]:
 def refusal_body(
     reply: HttpReply, problem: Refused | ProtocolError, message: Any = None, *, is_modern: bool = False
 ) -> Iterable[bytes]:
-    """The response to what is refused: an error with the id of its request, or without one that can be read.
+    """The response to a refused POST: an error with the id of the request, if that can be read.
 
     # spec: basic/transports/streamable-http/rejected-input-status
     # spec: basic/transports/streamable-http/rejected-input-body
@@ -473,12 +483,12 @@ def refusal_body(
 
 
 def shutting_down() -> Refused:
-    """The answer to a request that comes when the server is ending."""
+    """The refusal of a request that comes while the server shuts down."""
     return Refused(503, "The server is shutting down; retry in 5 s.", [("Retry-After", "5")])
 
 
 MANY_NOTICES = Limit(rate=1e6, burst=1_000_000)
-"""Notifications to all modern clients together; each of them is bounded by how quickly it reads."""
+"""Limit on notifications to all modern clients together; each client is bounded by how quickly it reads."""
 
 
 class ModernEra:
@@ -494,16 +504,16 @@ class ModernEra:
     def __init__(self, app: Application) -> None:
         self._app = app
         self.connection: Connection
-        """All requests of the era: what differs between their clients is in the requests."""
+        """Serves all modern requests: each brings in its `_meta` what it says of its client."""
 
     def begin(self) -> None:
-        """The first request in this process."""
+        """Attach the connection, with the first request in this process."""
         server = self._app.server
         mute, notices = HttpStream(None, Kind(is_mute=True)), server.options.notices
         self.connection = server.attach_shared(mute, None, notices=notices or MANY_NOTICES)
 
     def take(self, reply: HttpReply, message: Any) -> Posted:
-        """A message: a request or a notification. Raises ProtocolError, Refused, NoPlace."""
+        """Take a request or a notification (step 5). Raises ProtocolError, Refused, NoPlace."""
         app = self._app
         if type(message) is list:
             raise InvalidRequest("a batch; only 2025-03-26 has batches")
@@ -517,7 +527,7 @@ class ModernEra:
         self._check_headers(reply.environ, message, kind)
         if kind == "notification":
             return Posted(kind, self.connection, None)
-        # Each request has a stream of its own, for what is said to it and for nothing else.
+        # Each request has a stream of its own, for the messages that belong to it and for no others.
         # spec: basic/transports/streamable-http/sse-request-notifications
         # spec: basic/transports/streamable-http/sse-notifications-related
         # spec: basic/transports/streamable-http/listen-no-request-scoped
@@ -530,12 +540,12 @@ class ModernEra:
         return Posted("quick" if lasts or method in IMMEDIATE else kind, self.connection, stream)
 
     def _check_headers(self, environ: Json, message: Json, kind: str) -> None:
-        """Raises ProtocolError where `_meta` lacks what every request brings, or headers differ from it."""
+        """Raise ProtocolError if `_meta` lacks its required fields, or a header differs from the body."""
         params = message.get("params", {})
         meta = params.get("_meta") if type(params) is dict else None
         if type(meta) is not dict or MODERN_FIELDS.isdisjoint(meta):
             if kind == "notification":
-                return  # what headers and _meta it has, no page says
+                return  # no page says which headers and which _meta a notification has
             if type(params) is not dict:
                 raise InvalidParams(f"{message['method'][:80]}: params must be an object")
             before = "; before 2026-07-28 initialize comes first, and then the Mcp-Session-Id that it gives"
@@ -544,6 +554,6 @@ class ModernEra:
                 f"{before if self._app.legacy.dates else ''}"
             )
         version = meta.get(PROTOCOL_VERSION)
-        if type(version) is str:  # else the door says what is wrong
+        if type(version) is str:  # else the door, which checks `_meta`, says what is wrong
             paths = request_metadata.mirrored(self._app.server.tools, message)
             request_metadata.check(request_metadata.header_of(environ), message, version, paths)
