@@ -2,15 +2,15 @@
 
     2xx, application/json       the JSON-RPC response, as it is
     2xx, text/event-stream      messages, the response among them
-    202                         a notification or a response of ours was taken
-    any other status            a JSON-RPC error in the body, if there is one; else what HTTP says
+    202                         a notification or a response of ours was accepted
+    any other status            the JSON-RPC error in the body, if there is one; else what the status means
 
-A body that is an HTML page, a redirect elsewhere, a 200 without a body: each is an error that says so, with
-the beginning of the text in it.
+A body that is an HTML page, a redirect elsewhere, a 200 without a body: each is an error that says so, and
+quotes the beginning of the text.
 
-Revisions   2025-03-26.
-Errors      HttpError, with the status and the URL: RefusedByStatus where there was a JSON-RPC error (it is an
-            ErrorResponse), HttpFailure if no response came (it is a LocalError).
+Revisions   from 2025-03-26 on, and HTTP+SSE of 2024-11-05.
+Errors      HttpError, with the status and the URL: RefusedByStatus if there was a JSON-RPC error (it is an
+            ErrorResponse), HttpFailure if there was none (it is a LocalError).
 Threads     plain functions, on the thread whose exchange it is.
 """
 
@@ -42,10 +42,10 @@ __all__ = ["HttpError", "HttpFailure", "RefusedByStatus", "check_status", "refus
 JSON, STREAM = "application/json", "text/event-stream"
 
 SHOWN = 300
-"""Characters of a body that an error tells."""
+"""Characters of a body that an error quotes."""
 
 _READ = 65536
-"""Bytes of a body that may hold an error."""
+"""Bytes of the longest body that is read for the error in it."""
 
 _STATUS_WORDS = {
     401: "it wants to know who asks: write connect(url, auth=...)",
@@ -58,15 +58,16 @@ _STATUS_WORDS = {
 
 
 def check_status(exchange: HttpExchange, call_id: RequestId | None) -> None:
-    """Raises what a status means that is no success."""
+    """Raise the error that a status means, unless it is a success (2xx)."""
     if not 200 <= exchange.status < 300:
         raise refusal(exchange, call_id)
 
 
 def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
-    """What a status that is no success means, and the body that goes with it.
+    """The error that a status other than 2xx means, with the body that goes with it.
 
-    The one place where a status becomes an error; what wants authorization is known by `challenge`.
+    The one place where such a status becomes an error. A server that wants authorization is known by the
+    `challenge` of the error.
     """
     try:
         body = exchange.read(_READ)
@@ -86,7 +87,7 @@ def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
 
 
 def _words_for(exchange: HttpExchange) -> str:
-    """What a status means, for people."""
+    """What a status means, in words for an error message; "" if there are none for it."""
     status = exchange.status
     if 300 <= status < 400:
         where = one_line(without_query(exchange.header("location") or "")) or "nowhere"
@@ -99,7 +100,7 @@ def _words_for(exchange: HttpExchange) -> str:
 
 
 def _json_rpc_error(body: bytes, call_id: RequestId | None) -> ErrorResponse | None:
-    """The error in a body: of this request, or of no request that could be read."""
+    """The JSON-RPC error in a body, if it has the id of this request, or none."""
     try:
         message = decode(body)
     except ParseError:
@@ -111,7 +112,7 @@ def _json_rpc_error(body: bytes, call_id: RequestId | None) -> ErrorResponse | N
 
 
 def wrong_type(exchange: HttpExchange, method: str) -> HttpFailure:
-    """A success that is neither JSON nor an event stream."""
+    """The error for a success whose body is neither JSON nor an event stream."""
     status, kind, url = exchange.status, one_line(exchange.media_type), exchange.shown_url
     said = f"{kind[:100] or 'something of no type'}, which is neither {JSON} nor {STREAM}"
     try:
@@ -124,7 +125,7 @@ def wrong_type(exchange: HttpExchange, method: str) -> HttpFailure:
 
 
 def cleaned(kind: str, body: bytes) -> str:
-    """The beginning of a body as one line for people: of an HTML page what it says."""
+    """The beginning of a body as one line for people: of an HTML page only the text."""
     text = body[:_READ].decode("utf-8", "replace")
     if kind == "text/html" or text.lstrip()[:1] == "<":
         # Cut before it is unescaped: Python refuses a numeric reference of more than 4,300 digits.
@@ -137,16 +138,16 @@ _MARKUP = re.compile(
     r"<!--(?:-?>|.*?(?:-->|\Z))|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[a-z/!?][^>]*(?:>|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
-"""What a page has besides its text. What is never closed goes on to the end of the page: if it were no match
-then, the page would be looked through to its end for each `<!--` in it, which takes quadratic time."""
+"""The parts of an HTML page that are not text. A part that is never closed matches up to the end of the page:
+otherwise the page would be searched to its end for each `<!--` in it, which takes quadratic time."""
 
 
 MAX_DATE_CHARACTERS = 64
-"""Of an HTTP date; the longest form has 35."""
+"""Characters of a text that is read as an HTTP date; the longest form has 35."""
 
 
 def _retry_after(exchange: HttpExchange) -> float | None:
-    """Seconds of `Retry-After`, which is a number of them, or the date when they are over."""
+    """The seconds of `Retry-After`, which holds their number or the date when they are over; else None."""
     if exchange.status not in (429, 503):
         return None
     text = (exchange.header("retry-after") or "").strip()
@@ -156,12 +157,12 @@ def _retry_after(exchange: HttpExchange) -> float | None:
 
 
 def _seconds_until(text: str) -> float | None:
-    """Whole seconds until an HTTP date, by our clock; none if it is over. None if it is no date."""
+    """Whole seconds until an HTTP date, by our clock; 0 if it has passed. None if it is not a date."""
     if len(text) > MAX_DATE_CHARACTERS:
         return None
     try:
         date = email.utils.parsedate_to_datetime(text)
-        if date.tzinfo is None:  # as C's asctime has it: HTTP knows no other time than this
+        if date.tzinfo is None:  # the format of C's asctime names no zone: HTTP dates are in UTC
             date = date.replace(tzinfo=datetime.UTC)
         return float(max(0, math.ceil(date.timestamp() - time.time())))
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -169,6 +170,6 @@ def _seconds_until(text: str) -> float | None:
 
 
 def status_of(problem: McpError) -> int | None:
-    """The HTTP status behind an error; None if no response came."""
+    """The HTTP status of an error; None if no HTTP response came."""
     found: Any = getattr(problem, "status", None)
     return found if isinstance(found, int) else None
