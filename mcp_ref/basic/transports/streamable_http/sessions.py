@@ -2,37 +2,39 @@
 
     client -> server   POST initialize                    -> its result, and Mcp-Session-Id
     client -> server   POST request, Mcp-Session-Id       -> JSON or events; the server may ask back on them
-    client -> server   POST notification, or an answer    -> 202
+    client -> server   POST notification, or a response   -> 202
     client -> server   GET                                -> events that belong to no request
     client -> server   GET, Last-Event-ID                 -> the rest of a stream that broke
     client -> server   DELETE                             -> 204, and the session is over
 
-Server      What a session is made of is a `Connection`, as on stdio: the handshake's state, what runs,
-            what waits for an answer. Here it has an id, an owner, a log of events and an end of its own:
-            by DELETE, after a time without use, or when the server goes. One that was opened and never
-            used ends soon, and one owner has so many at most: a single client cannot take all the
-            sessions that there may be, and keep them.
+Server      The core of a session is a `Connection`, as on stdio: the state of the handshake, the requests
+            that run, and those that wait for an answer. Here it also has an id, an owner, a log of events,
+            and an end of its own: by DELETE, after a time without use, or when the server shuts down. A
+            session that was opened and never used ends soon, and an owner may have only some of all
+            sessions: a single client cannot take them all, and keep them.
             With `stateless` there are no sessions: each POST is served on its own, in the revision that
-            its header names, and nothing can be asked of the client.
-            A client that is gone has not cancelled anything: its request goes on, and waits in the
-            session's log.
-Client      404 says that the session is over, and that the request was not begun: it opens another,
-            without the id, and sends the request again. Several threads may find out at once: the first
-            opens the next session, the rest wait for it. What the old one knew besides, levels and
-            subscriptions, a worker tells the new one afterwards.
+            its header names, and the client cannot be asked anything.
+            A client that disconnects has not cancelled anything: its request goes on, and the messages
+            of it wait in the session's log.
+Client      404 says that the session is over, and that the request was not begun: the client opens another
+            session, without the id, and sends the request again. If several threads notice at once, the
+            first opens the new session, and the others wait for it. A worker then restores in it what the
+            old one had: the GET stream, the log level and the subscriptions.
 
 Revisions   2025-03-26  sessions, GET, Last-Event-ID, batches
             2025-06-18  + MCP-Protocol-Version; - batches
             2025-11-25  + streams begin with an id, so that a server may end connections at any time
-            interim     Mcp-* headers, where there are any, repeat the body (or must be there: a setting)
-Errors      server: no id, an unknown version or Last-Event-ID, no message: 400. An id that is unknown,
-            over, or another principal's: 404. Too many sessions: 503; too many of one owner: 429.
+            interim     Mcp-* headers, if there are any, repeat the body (`require_headers`: all are required)
+Errors      server: 400 for no session id, an unknown version or Last-Event-ID, or a body that is not a
+            message; 404 for a session that is unknown, over, or another principal's; 503 for too many
+            sessions, 429 for too many of one owner.
             # spec: basic/transports/streamable-http/session-terminated-404
-            client: InvalidResponse for an id that none may be; the 404 itself when there were too many.
-Threads     any. `_lock` guards the table; what a session ends is ended outside of it. A thread of its own,
-            `mcp_ref sessions`, ends sessions that were not used. On the client
-            `_renewal` is held by the thread that opens a session, and waited for as long as a request may
-            take; nothing else is waited for while it is held but the handshake.
+            client: InvalidResponse for an id with other characters than visible ASCII; the 404 itself
+            after RENEWALS new sessions within a minute.
+Threads     any. `_lock` guards the table of sessions; it is not held while a session ends. The thread
+            `mcp_ref sessions` ends sessions that were not used. On the client `_renewal` is held by the
+            thread that opens a session; others wait for it within their deadlines. While it is held, only
+            the handshake is waited for.
 """
 
 from __future__ import annotations
@@ -85,13 +87,13 @@ __all__ = ["HttpSession", "LegacyEra", "Sessions", "UrlSession", "is_initialize"
 _log = logger("mcp_ref.http")
 
 UNUSED_SECONDS = 60.0
-"""How long a session lasts that was opened and never used: a client goes on at once, or not at all."""
+"""Seconds after which a session ends that was never used: a client goes on at once, or not at all."""
 
 
 def session_owner_of(environ: Json, principal: str | None) -> str:
-    """To whom a new session is counted: its principal, or else the address from which it is asked for.
+    """The owner that a new session is counted for: its principal, or else the address of its client.
 
-    Of IPv6 that is the network, since one machine may have all addresses in it.
+    For IPv6 that is the network (/64), since one machine may have all the addresses in it.
     """
     if principal is not None:
         return f"principal {principal}"
@@ -100,8 +102,8 @@ def session_owner_of(environ: Json, principal: str | None) -> str:
         try:
             number = ipaddress.IPv6Address(address.partition("%")[0])
         except ValueError:
-            pass  # whatever the WSGI server says instead is an address as well
-        else:  # a socket for both kinds names those of IPv4 as ::ffff:10.0.0.1
+            pass  # not an IP address: the text of the WSGI server is used as it is
+        else:  # a socket for both kinds names IPv4 addresses as ::ffff:10.0.0.1
             address = str(number.ipv4_mapped or ipaddress.IPv6Network((number, 64), strict=False))
     return f"address {address}"
 
@@ -130,29 +132,29 @@ class HttpSession:
         self.id = secrets.token_urlsafe(32)
         self.principal = principal
         self.owner = sys.intern(owner)  # one text for all sessions of an owner
-        """To whom it is counted."""
+        """The owner that it is counted for (`session_owner_of`)."""
         self.log = Log(secrets.token_hex(4), log_bytes)
         self.unrelated = HttpStream(style=style, log=self.log)
-        """The messages that belong to no request: who opens a stream with GET gets them."""
+        """The stream of messages that belong to no request: the client reads it with GET."""
         self.connection = server.attach_shared(self.unrelated, None)
         if server.options.ping_every is not None:
             self.connection.listener = self.unrelated.reader
         self.used = time.monotonic()
         self.in_use = False
-        """Whether anything came after initialize."""
+        """Whether any request named this session after initialize."""
         self._server = server
 
     @property
     def is_busy(self) -> bool:
-        """Whether something runs or is open: then it is not idle."""
+        """Whether a request runs or the GET stream is open: then it is not idle."""
         return bool(self.connection.responder.serving or self.unrelated.reader())
 
     def idle_for(self, now: float) -> float:
-        """Seconds since it was used last."""
+        """Seconds since it was used last; 0 while it is busy."""
         return 0.0 if self.is_busy else now - self.used
 
     def end(self, reason: str) -> None:
-        """Nothing of it goes on: what runs is cancelled, and all its streams end."""
+        """End the session: cancel its requests, and end all its streams."""
         _log.debug("a session ends: %s", reason)
         running = [context.arrival.outbox for context in list(self.connection.responder.serving.values())]
         self._server.detach(self.connection, reason)
@@ -169,7 +171,7 @@ class Sessions:
     """
 
     def __init__(self, limit: int, idle: float, each: int | None = None) -> None:
-        """`each` owner has so many sessions."""
+        """Up to `limit` sessions, `each` of one owner; a session that is unused for `idle` seconds ends."""
         self.limit = limit
         self.each = each
         self.idle = idle
@@ -189,7 +191,7 @@ class Sessions:
         return len(self._sessions)
 
     def make_room(self, owner: str) -> None:
-        """Before a new one: raises Refused if there are, or its owner has, as many as there may be."""
+        """Raise Refused if there is no room for one more of this owner, even after a sweep."""
         if self._refusal(owner) is not None:
             self.sweep()
         refusal = self._refusal(owner)
@@ -197,7 +199,7 @@ class Sessions:
             raise refusal
 
     def _refusal(self, owner: str) -> Refused | None:
-        """Why there is no room for one more."""
+        """Why there is no room for one more; None if there is room."""
         if len(self._sessions) >= self.limit:
             return Refused(
                 503,
@@ -213,7 +215,7 @@ class Sessions:
         return None
 
     def add(self, session: HttpSession) -> None:
-        """It was opened. Raises Refused if this is the end of all, or there is no room any more."""
+        """Add a session. Raises Refused if the server is shutting down, or there is no room any more."""
         with self._lock:
             if self._closed:
                 raise shutting_down()
@@ -245,11 +247,11 @@ class Sessions:
         return session
 
     def remove(self, session: HttpSession, reason: str) -> None:
-        """It ends."""
+        """End a session."""
         self._end([session], reason)
 
     def sweep(self) -> None:
-        """End what was not used for long."""
+        """End the sessions that were not used for long."""
         now = time.monotonic()
         idle = [
             session
@@ -273,11 +275,11 @@ class Sessions:
                 known.end(reason)
 
     def all(self) -> list[HttpSession]:
-        """Those that there are."""
+        """The sessions that are open."""
         return list(self._sessions.values())
 
     def close(self, reason: str) -> None:
-        """The end of all, also of those that come later."""
+        """End all sessions, and refuse new ones from now on."""
         with self._lock:
             self._closed = True
         self._end(self.all(), reason)
@@ -286,7 +288,7 @@ class Sessions:
         return later(max(0.05, min(self.idle / 2, UNUSED_SECONDS / 2)), self._begin_sweep)
 
     def _begin_sweep(self) -> None:
-        """Runs on the thread of the timers, for which the end of a session would take too long."""
+        """Sweep on a new thread: this runs on the thread of the timers, which must not wait for sessions."""
         try:
             threading.Thread(target=self._sweep_now, name="mcp_ref sessions", daemon=True).start()
         except RuntimeError:  # the system is out of threads: it may have one later
@@ -302,13 +304,13 @@ class Sessions:
 
 
 RENEWALS = 3
-"""How often a session is opened anew within a minute; then its end is taken for the end."""
+"""New sessions that a client opens within a minute; after these, a 404 is the error of the request."""
 
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,4096}")
 
 
 ASSUMED = "2025-03-26"
-"""The revision of a client that does not name it: the last one without the header that would."""
+"""The revision of a client that names none: the last one without the MCP-Protocol-Version header."""
 
 
 class LegacyEra:
@@ -318,12 +320,12 @@ class LegacyEra:
         self.dates = frozenset(app.server.versions.legacy)
         self._app = app
         self._momentaries: weakref.WeakSet[Connection] = weakref.WeakSet()
-        """Of requests outside of sessions, as long as they run."""
+        """The connections of requests outside of sessions, as long as the requests run."""
 
     # -- POST ------------------------------------------------------------------------------------
 
     def take(self, reply: HttpReply, message: Any) -> Posted:
-        """A message within a session, or the one that opens it. Raises ProtocolError, Refused."""
+        """Take a message in a session, or the one that opens it (step 5). Raises ProtocolError, Refused."""
         environ, app = reply.environ, self._app
         if not self.dates:
             refuse_initialize(message.get("params"), app.server.versions.supported)
@@ -344,24 +346,27 @@ class LegacyEra:
         return Posted(kind, connection, self._stream(reply, session))
 
     def _client_of(self, reply: HttpReply, version: str | None) -> tuple[HttpSession | None, Connection]:
-        """The session of a message, if there are any, and its connection. Raises ProtocolError, Refused."""
+        """The session of a message, if there are sessions, and its connection.
+
+        Raises ProtocolError, Refused.
+        """
         if self._app.stateless:
             return None, self._momentary(version)
         session = self._session_of(reply)
         return session, session.connection
 
     def _stream(self, reply: HttpReply, session: HttpSession | None) -> HttpStream:
-        """For what is said while a request runs, and for its answer; on no other is any of that."""
+        """A stream for the messages and the answer of one request, which are sent on no other."""
         primes = session is not None and session.connection.session.revision.polls
         kind = self._app.style.kind_of(reply.environ, is_modern=False, primes=primes)
         return HttpStream(reply, kind, self._app.style, None if session is None else session.log)
 
     def over(self) -> Refused:
-        """A request whose session ended before it could begin."""
+        """The refusal of a request whose session ended before it could begin."""
         return Refused(404, UNKNOWN_SESSION)
 
     def _version(self, environ: Json) -> str | None:
-        """The header, if it is there. Raises InvalidRequest for a version that this server does not have.
+        """The version header, if there is one. Raises InvalidRequest if this server lacks that version.
 
         # spec: basic/transports/streamable-http/version-header-invalid-400
         """
@@ -399,12 +404,12 @@ class LegacyEra:
             reply.headers = [*reply.headers, ("Mcp-Session-Id", session.id)]
         else:
             session.end("it is not to last")
-        if response.state is State.UNDECIDED:  # a notification by that name
+        if response.state is State.UNDECIDED:  # no answer: it had no id, and so was a notification
             return Posted("notification", session.connection, None)
         return Posted("answered", session.connection, stream)
 
     def _momentary(self, version: str | None) -> Connection:
-        """A session for one message alone: no client can come back to it, so nothing keeps it.
+        """A connection for one message alone: no client can come back to it, so that it is not stored.
 
         # spec: basic/transports/streamable-http/version-header-absent-default
         # spec: basic/transports/streamable-http/version-header-absent-legacy
@@ -417,7 +422,7 @@ class LegacyEra:
         return connection
 
     def close(self, reason: str) -> None:
-        """What runs outside of sessions is cancelled."""
+        """Cancel the requests that run outside of sessions."""
         for connection in list(self._momentaries):
             connection.end(reason)
 
@@ -431,7 +436,7 @@ class LegacyEra:
         return kind
 
     def _check_headers(self, environ: Json, message: Json) -> None:
-        """What headers repeat is so. Raises DraftHeaderMismatch."""
+        """Check that headers agree with the body that they repeat. Raises DraftHeaderMismatch."""
         headers = request_metadata.header_of(environ)
         paths = request_metadata.mirrored(self._app.server.tools, message)
         request_metadata.check_draft(headers, message, paths, self._app.options.require_headers)
@@ -439,11 +444,12 @@ class LegacyEra:
     # -- GET and DELETE ----------------------------------------------------------------------------
 
     def get(self, reply: HttpReply) -> Iterable[bytes]:
-        """A stream for what belongs to no request, or the rest of one that broke.
+        """Open the stream of messages that belong to no request, or the rest of a stream that broke.
 
-        An empty Last-Event-ID counts as absent: in the SSE standard it says that no event was seen. One that
-        this session does not have (any more) is 400, which the page leaves open: any other stream would have
-        its client believe that nothing was lost. The newest connection has a stream, the one before it ends.
+        An empty Last-Event-ID counts as absent: in the SSE standard it says that no event was seen. An id
+        that this session does not have (any more) gets 400, which the page leaves open: if it got another
+        stream, the client would believe that nothing was lost. A stream has one connection, the newest: the
+        one before it ends.
 
         # spec: basic/transports/streamable-http/endpoint-post-get
         """
@@ -458,17 +464,17 @@ class LegacyEra:
                     400,
                     "Last-Event-ID names no event that this session has; GET without it opens a new stream.",
                 )
-            stream, seen = found  # a connection that still has it, perhaps a dead one, has it no longer
+            stream, seen = found  # taken over from a connection that still reads it, perhaps a dead one
         return self._app.open_reader(stream, reply, last_seen=seen).begin()
 
     def delete(self, reply: HttpReply) -> Iterable[bytes]:
-        """# spec: basic/transports/streamable-http/session-terminated"""
+        """End the session.  # spec: basic/transports/streamable-http/session-terminated"""
         self._app.sessions.remove(self._session_of(reply), "the client ended the session")
         reply.begin(204, ())
         return ()
 
     def check_session(self, reply: HttpReply) -> None:
-        """The headers of a POST whose body is still to be read. Raises InvalidRequest, Refused."""
+        """Check the session of a POST, before a large body is read. Raises InvalidRequest, Refused."""
         version = reply.environ.get("HTTP_MCP_PROTOCOL_VERSION")
         is_legacy = self.dates and not self._app.stateless and version not in self._app.server.versions.modern
         if is_legacy and "HTTP_MCP_SESSION_ID" in reply.environ:
@@ -481,31 +487,31 @@ class LegacyEra:
 
 
 def is_initialize(message: Any) -> bool:
-    """Whether it opens a session."""
+    """Whether a message is `initialize`, which opens a session."""
     return type(message) is dict and message.get("method") == "initialize"
 
 
 # ----------------------------------------------------------------------- client half
 
 PARTING_SECONDS = 1.0
-"""Seconds that a server gets to take the end of a session."""
+"""Seconds that a server gets to answer the DELETE of a session."""
 
 
 class UrlSession:
-    """What tells the server whose requests these are."""
+    """The session of a client with the server at its URL: its headers, its end, and opening another."""
 
     def __init__(self, sender: StreamableHttp) -> None:
         self._sender = sender
         self.id: str | None = None
         self.was_renewed_for_stream = False
-        """Whether this session was opened since the one before had no stream for a GET, only 404."""
+        """Whether this session was opened because a GET in the one before was answered with 404."""
         self._agreed_before: Revision | None = None
         self._renewal = threading.RLock()
         self._renewing: int | None = None  # the thread that opens a new session
         self._renewals: list[float] = []  # guarded by _renewal
 
     def headers(self) -> dict[str, str]:
-        """Which session this is, and of which revision.
+        """The headers that name the session and its revision.
 
         # spec: basic/transports/streamable-http/session-id-echoed
         # spec: basic/transports/streamable-http/version-header-later-requests
@@ -524,18 +530,18 @@ class UrlSession:
 
     @property
     def agreed(self) -> Revision | None:
-        """The revision of the session; while a new one is opened, that of the last."""
+        """The revision of the session; while a new one is being opened, that of the one before."""
         session = self._sender.connection.session
         return session.revision if session.is_negotiated else self._agreed_before
 
     def begin(self, session_id: str | None) -> None:
-        """`initialize` was answered, and the answer named the session, or did not."""
+        """Begin with the id that came with the answer to `initialize`, if any. Raises InvalidResponse."""
         if session_id is not None and _SESSION_ID.fullmatch(session_id) is None:
             raise InvalidResponse("initialize: the session id is not made of visible ASCII characters")
         self.id = session_id
 
     def say_goodbye(self) -> None:
-        """# spec: basic/transports/streamable-http/session-delete"""
+        """DELETE the session, if there is one.  # spec: basic/transports/streamable-http/session-delete"""
         if self.id is None:
             return
         try:
@@ -544,17 +550,17 @@ class UrlSession:
                 exchange.send("DELETE", self.headers())
         except (McpError, Aborted, Expired) as problem:
             _log.debug("the end of the session: %.300r", problem)
-        self.id = None  # not before: Ctrl-C may have `end` called once more
+        self.id = None  # only now: if Ctrl-C interrupts the DELETE, `end` may be called once more
 
     def wait(self, deadline: Deadline) -> None:
-        """Wait until the thread that opens a new session has done so. Raises Expired."""
+        """Wait while another thread opens a new session. Raises Expired."""
         if self._renewing not in (None, threading.get_ident()):
             with self._alone(deadline):
                 pass
 
     @contextlib.contextmanager
     def _alone(self, deadline: Deadline) -> Iterator[None]:
-        """While no other thread opens a session."""
+        """Around a block during which no other thread opens a session. Raises Expired."""
         if not self._renewal.acquire(timeout=max(0.0, deadline.left())):
             raise Expired
         try:
@@ -563,7 +569,9 @@ class UrlSession:
             self._renewal.release()
 
     def renew(self, served: str | None, lost: McpError, deadline: Deadline) -> None:
-        """Open a new session instead of `served`, which the server has ended; once for all who notice.
+        """Open a new session instead of `served`, which the server has ended; `lost` is its 404.
+
+        Of several threads that notice, the first one does it. Raises `lost` after RENEWALS within a minute.
 
         # spec: basic/transports/streamable-http/session-restart-on-404
         """
@@ -591,14 +599,14 @@ class UrlSession:
                 raise
             finally:
                 self._renewing = None
-        # Not here: the thread that noticed may hold locks that this needs.
+        # On a worker: the thread that noticed may hold locks that this needs.
         self._sender.readers.submit(self._restore, None, always=True)
 
     def may_renew_for_stream(self, *, is_first: bool) -> bool:
-        """Whether 404 to a GET says that the session is over, as it does to every request with the id of one.
+        """Whether a 404 to the GET means that the session is over, as it does for any other request in it.
 
-        Not if the session was opened for that reason, and never had this stream either, of which the GET
-        `is_first`: its id is good, so that it is the GET which the server does not know.
+        Not if this session was itself opened for such a 404 and its first GET, which `is_first` says, gets
+        one again: the id is new, so that the 404 must mean that the server knows no GET.
         """
         if is_first and self.was_renewed_for_stream:
             return False
@@ -606,7 +614,7 @@ class UrlSession:
         return True
 
     def _restore(self, nothing: None) -> None:
-        """Make the new session what the old one was. Runs on a worker."""
+        """Restore the GET stream, the log level and the subscriptions of the old session. On a worker."""
         try:
             self._sender.client.renewed()
         except McpError as problem:
