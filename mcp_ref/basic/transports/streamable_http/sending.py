@@ -1,6 +1,6 @@
 """Messages to the server (page: basic/transports/streamable-http, "Sending Messages"), on the client.
 
-Each message of the client's is a POST of its own. What a request gets is JSON, or an event stream that ends
+The client POSTs each message by itself. A request is answered with JSON, or with an event stream that ends
 with the response:
 
     client -> server   POST request            -> 200 application/json    the response
@@ -10,31 +10,31 @@ with the response:
     client -> server   GET (legacy)            -> 200 text/event-stream   what belongs to no request, or 405
     client -> server   DELETE (legacy)         -> the session is over
 
-What the server makes of a POST is in `responding`.
+The server's half is `responding`.
 
-The thread that waits for a result reads it as well: the caller's thread POSTs its request, waits for the
-answer and takes it, without handing anything to another. Only where no thread waits (a future, a
-subscription), or where the caller has progress to look at, a worker reads the stream.
+The thread that waits for a result does all the work: it POSTs its request, waits for the answer and reads it,
+without handing anything to another thread. A worker reads the stream only if no thread waits (a future, a
+subscription), or if the thread that waits handles progress.
 
     UrlConnection   a server behind a URL: a Connection whose outbox is a Sender
     Sender          the POST of each message, the same in both HTTP transports: on which thread, how often,
                     and what a failure means
       StreamableHttp   what this page adds: headers, the answer to the POST, the session and its GET stream
       HttpSse          what HTTP+SSE adds (http_sse/client)
-    Way             the way of one request: its POST, and the GETs that resume its stream; giving the request
-                    up ends the one that is under way, and what the server asked on it
+    Way             the outgoing side of one request: its POST, and the GETs that resume its stream; giving
+                    the request up ends the exchange under way, and the requests that the server sent on it
 
 Revisions   2025-03-26  sessions (sessions), the GET stream, resumption (receiving)
             2025-06-18  + MCP-Protocol-Version, from initialization on
-            2026-07-28  no sessions; headers that repeat the body (request_metadata); letting go of the answer
+            2026-07-28  no sessions; headers that repeat the body (request_metadata); closing the response
                         cancels the request
 Errors      HttpError and RefusedByStatus (http_errors); ConnectionClosed, where a connection ended too early;
             Aborted, on a way whose request was given up.
 Threads     caller      POSTs its request, and reads the answer
-            worker      one a request that no thread waits for, one a stream that another thread waits for;
-                        others run what the server asks
-            No thread that reads POSTs an answer: that is for `_senders`, of which there are four.
-            `_lock` of a Way makes sure that no exchange begins on it once it is given up.
+            worker      one for each request that no thread waits for, and for each stream that another thread
+                        waits for; others run the server's requests
+            A thread that reads a stream never POSTs a response: the four `_senders` do that.
+            `_lock` of a Way makes sure that no exchange begins on it once its request is given up.
 """
 
 from __future__ import annotations
@@ -78,14 +78,15 @@ __all__ = ["Sender", "StreamableHttp", "UrlConnection", "Way"]
 _log = logger("mcp_ref.http")
 
 REPEATABLE_METHODS = frozenset({"server/discover", "initialize", "ping"})
-"""What may be sent again if a kept connection ended before a byte of the answer; and every list."""
+"""Requests that may be sent again if a kept connection ends before a byte of the answer; so may lists."""
 
 URGENT = frozenset({"ping"})
-"""What asks whether the server is there, and so waits for no room that its silence may have used up."""
+"""Requests that ask whether the server is there. They do not wait for a free exchange: a silent server may
+have used up all."""
 
 
 class UrlConnection(Connection):
-    """One server behind a URL. Its outbox is the transport, which POSTs each message."""
+    """The connection to a server behind a URL. Its outbox is the transport, which POSTs each message."""
 
     outbox: Sender
 
@@ -112,7 +113,7 @@ class UrlConnection(Connection):
         self.outbox.notify(method, params, wait, outbox)
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
-        """The connection is over; nothing of it is left, neither here nor, if it can be reached, there."""
+        """End the connection, its threads, and its session on the server, if that can be reached."""
         if self.is_inherited:
             return
         self.fail(reason)
@@ -121,11 +122,11 @@ class UrlConnection(Connection):
         self.outbox.close(wait)
 
 
-# --------------------------------------------------------------------------- the ways out
+# --------------------------------------------------------------------------- the outgoing sides
 
 
 class Way(WayOut):
-    """The way of one request: a POST of its own, and perhaps GETs that resume its stream."""
+    """The outgoing side of one request: its POST, and perhaps GETs that resume its stream."""
 
     closes = True
     is_busy = True  # each sender waits until the server has taken its message
@@ -140,7 +141,7 @@ class Way(WayOut):
         self._is_over = False  # guarded by _lock
 
     def go(self, exchange: HttpExchange) -> HttpExchange:
-        """From now on it is this exchange. Raises Aborted if the answer is not wanted any more."""
+        """Let this be the exchange under way. Raises Aborted if the answer is no longer wanted."""
         with self._lock:
             self._exchange = exchange
             if self._is_over:
@@ -148,17 +149,18 @@ class Way(WayOut):
         return exchange
 
     def send(self, line: bytes, wait: float | None = None) -> None:
-        """POST a message that belongs to what the server asked."""
+        """POST a message that belongs to a request of the server."""
         self._sender.send(line, wait)
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """POST a response to what the server asked."""
+        """POST the response to a request of the server."""
         self._sender.answer(line, problem, wait)
 
     def end(self) -> None:
-        """The answer is not wanted any more, or will not come. Any thread.
+        """End the exchange under way: the answer is no longer wanted, or will not come. Any thread.
 
-        What the server asked meanwhile is given up with it: it could not take it back on this stream.
+        Requests that the server sent on it are cancelled too: with the stream, the server has lost the means
+        to cancel them itself.
         """
         with self._lock:
             self._is_over = True
@@ -172,16 +174,16 @@ class Way(WayOut):
 
 
 class Sender(WayOut):
-    """What POSTs the messages of a client, in either of the HTTP transports.
+    """POSTs the messages of a client: what the two HTTP transports have in common.
 
     # spec: basic/transports/streamable-http/new-post-per-message, basic/transports/streamable-http/use-post
 
-    A message that may arrive twice is sent again if its kept connection turns out to have been too old.
+    A message that may arrive twice is sent again if the server turns out to have closed a kept connection.
     """
 
     is_busy = True  # as on a Way
     connection: UrlConnection
-    """Whose messages these are."""
+    """The connection whose messages these are."""
     target: str | None = None
     """Where they are POSTed to, if not to the URL of the client."""
     answers_unreadable = True
@@ -190,15 +192,16 @@ class Sender(WayOut):
     def __init__(self, exchanges: HttpClient, max_message_bytes: int) -> None:
         self.exchanges = exchanges
         self.max_message_bytes = max_message_bytes
-        # Two pools: an asker may wait until an exchange is free. See `readers`, too.
+        # Two pools: an asker may wait until an exchange is free, and the responses that `_senders` POST must
+        # not wait behind it, since the exchanges under way may depend on them. See `readers`, too.
         self._askers = Workers(exchanges.limit, 10_000)
         self._senders = Workers(4, 1000)
-        self._here = threading.local()  # `reads`: whether this thread reads what the server says
+        self._here = threading.local()  # `reads`: whether this thread reads the messages of the server
 
     def headers(
         self, method: str | None, params: Json | None, deadline: Deadline | None = None
     ) -> dict[str, str]:
-        """The headers of a message; what it takes to know them counts as its time."""
+        """The headers of a message. If the list of tools must be fetched for them, `deadline` bounds that."""
         raise NotImplementedError
 
     # -- requests ----------------------------------------------------------------------------------------
@@ -216,7 +219,7 @@ class Sender(WayOut):
             self.connection.finish(call, LocalError(f"{call.method}: too many requests are under way"))
 
     def settle(self, call: Call, step: Callable[..., object], *arguments: Any) -> None:
-        """Take a step towards the answer to a call; what goes wrong in it is the outcome of the call."""
+        """Run a step towards the answer to a call; an error in it becomes the outcome of the call."""
         try:
             step(call, *arguments)
         except Aborted:
@@ -234,7 +237,7 @@ class Sender(WayOut):
         return self.connection.failure or ConnectionClosed("the client was closed")
 
     def _lose(self, call: Call, problem: McpError) -> None:
-        """No answer will come."""
+        """Finish a call with an error: no answer will come."""
         self.connection.finish(call, problem)
         if isinstance(call.outbox, Way):
             call.outbox.end()
@@ -247,7 +250,7 @@ class Sender(WayOut):
     def post(
         self, call: Call, way: Way, params: Json | None, line: bytes, deadline: Deadline | None
     ) -> HttpExchange:
-        """The POST of a request, up to the head of its answer. Its body is one message. The caller closes it.
+        """POST a request, one message, and wait for the head of the answer. The caller closes the exchange.
 
         # spec: basic/transports/streamable-http/body-single-or-batch
         # spec: basic/transports/streamable-http/body-single
@@ -262,12 +265,12 @@ class Sender(WayOut):
         exchange.send("POST", headers, line, self.target, repeats=safe)
         return exchange
 
-    # -- what gets no answer -----------------------------------------------------------------------------
+    # -- messages that get no answer ---------------------------------------------------------------------
 
     def send(self, line: bytes, wait: float | None = None, headers: dict[str, str] | None = None) -> None:
         """POST a notification or a response, and return when the server has taken it.
 
-        Raises what the server, or the network, has against it.
+        Raises McpError if the server refuses it, or cannot be reached.
         """
         deadline = Deadline(self.connection.timeout if wait is None else wait, Clock())
         try:
@@ -291,7 +294,7 @@ class Sender(WayOut):
             _log.info("%s: %.300r", method, problem)
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """POST a response; not on a thread that reads: others wait for what it has still to read."""
+        """POST a response; on a worker if this thread reads, since others wait for what it will read next."""
         if not getattr(self._here, "reads", False):
             self._answer(line, wait)
             return
@@ -301,7 +304,7 @@ class Sender(WayOut):
             _log.warning("a response was not sent: too many wait")
 
     def _answer(self, line: bytes, wait: float | None) -> None:
-        """That the server does not take it is its own affair."""
+        """POST a response. If the server does not take it, that is logged, and no error."""
         try:
             self.send(line, wait)
         except McpError as refused:
@@ -311,12 +314,12 @@ class Sender(WayOut):
     # -- the end -----------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End what is under way, and begin nothing more."""
+        """End all exchanges, and begin no more."""
         self.exchanges.stop()
 
     def close(self, wait: float) -> None:
-        """Give the threads so long to end. The connections of HTTP stay open: they may be another's too."""
-        # What is waiting to be run finds out that all is over, and closes what it was given.
+        """Give the threads `wait` seconds to end. HTTP connections stay open: others may use them, too."""
+        # Jobs that wait still run (`drop=False`): they find the exchanges stopped, and fail their calls.
         if not self._askers.close(wait, drop=False):
             _log.info("a request is still being sent after the connection ended")
         self._senders.close(wait)
@@ -325,7 +328,7 @@ class Sender(WayOut):
 # --------------------------------------------------------------------------- Streamable HTTP
 
 POST = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
-"""# spec: basic/transports/streamable-http/accept-both"""
+"""The headers of each POST.  # spec: basic/transports/streamable-http/accept-both"""
 
 
 class SendsToUrl(KnowsServer, Protocol):
@@ -335,11 +338,11 @@ class SendsToUrl(KnowsServer, Protocol):
         """Which arguments of a tools/call go into headers."""
 
     def renewed(self) -> None:
-        """There is a new session: make it what the old one was."""
+        """Restore in a new session what the old one had."""
 
 
 class StreamableHttp(Sender):
-    """The sender of Streamable HTTP: what it POSTs is answered by the response, or by a stream of events."""
+    """The sender of Streamable HTTP: a request that it POSTs is answered with JSON or a stream of events."""
 
     answers_unreadable = False  # the error would be a message of its own, and belong to no request
 
@@ -364,7 +367,7 @@ class StreamableHttp(Sender):
     def headers(
         self, method: str | None, params: Json | None, deadline: Deadline | None = None
     ) -> dict[str, str]:
-        """What the revision wants in the headers of a message.
+        """The headers of a message, as its revision demands them.
 
         # spec: basic/transports/streamable-http/metadata-headers
         # spec: basic/transports/streamable-http/mcp-method-header-notifications
@@ -383,7 +386,7 @@ class StreamableHttp(Sender):
         return {**POST, **in_session}
 
     def notify(self, method: str, params: Json | None, wait: float | None, outbox: WayOut | None) -> None:
-        """POST a notification; that a request is given up, only where the end of its stream does not say so.
+        """POST a notification. In the modern era a cancellation ends the stream, and is not POSTed.
 
         # spec: basic/transports/streamable-http/sse-explicit-cancel
         # spec: basic/patterns/cancellation/http-no-cancelled-message
@@ -400,9 +403,9 @@ class StreamableHttp(Sender):
     # -- the answer to a request -------------------------------------------------------------------------
 
     def ask(self, call: Call, way: Way, params: Json | None, line: bytes) -> None:
-        """One request, from its POST to its answer.
+        """POST a request, and take its answer, or have a worker take it.
 
-        A 404 says that its session is over, and that it was not begun: it goes again, in a new one.
+        A 404 says that its session is over, and that it was not begun: it is sent again in a new session.
         """
         deadline = call.deadline if call.on_done is None else None
         self.session.wait(call.deadline)
@@ -421,7 +424,7 @@ class StreamableHttp(Sender):
             raise
 
     def _take(self, call: Call, way: Way, exchange: HttpExchange) -> None:
-        """The head of the answer is there.  # spec: basic/transports/streamable-http/client-supports-both"""
+        """Take an answer by its head.  # spec: basic/transports/streamable-http/client-supports-both"""
         check_status(exchange, call.id)
         if call.method == "initialize":
             self.session.begin(exchange.header("mcp-session-id"))
@@ -433,13 +436,13 @@ class StreamableHttp(Sender):
             raise wrong_type(exchange, call.method)
         elif call.reports is None or call.on_done is not None:
             receiving.follow(call, self, way, exchange)
-        elif not self.readers.submit(  # the waiting thread has the progress to look at
+        elif not self.readers.submit(  # the thread that waits handles progress
             lambda _: self.settle(call, receiving.follow, self, way, exchange), None, always=True
         ):
             raise Aborted
 
     def _take_json(self, call: Call, exchange: HttpExchange) -> None:
-        """The answer is a body of JSON."""
+        """Take an answer that is a body of JSON."""
         try:
             body = exchange.read(self.max_message_bytes)
             message = decode(body)
@@ -454,10 +457,13 @@ class StreamableHttp(Sender):
         if not call.done:
             self.connection.finish(call, _wrong_body(call, exchange, "holds no answer to this request"))
 
-    # -- what the server says ----------------------------------------------------------------------------
+    # -- messages of the server --------------------------------------------------------------------------
 
     def hear(self, data: bytes, outbox: WayOut) -> None:
-        """One event of a stream; what is said to a request in it goes out by `outbox`. Never raises."""
+        """Handle the message in one event; if it is a request, its response goes out by `outbox`.
+
+        Never raises.
+        """
         self.exchanges.tell("<", data)
         try:
             message = decode(data)
@@ -479,7 +485,9 @@ class StreamableHttp(Sender):
             self._here.reads = False
 
     def listen(self) -> None:
-        """Hear what belongs to no request: no request goes out before the server has begun to say it."""
+        """Open the GET stream, and wait a moment for its answer: the notifications of a request that is sent
+        before it may be lost.
+        """
         if self.background is not None:
             self.background.stop()
         self.background = Background(self, Way(self))
@@ -494,7 +502,7 @@ class StreamableHttp(Sender):
             self.background.stop()
 
     def close(self, wait: float) -> None:
-        """End the threads, by DELETE the session, and the connections of HTTP."""
+        """End the threads, the session (with DELETE), and the HTTP connections."""
         super().close(wait)
         if not self.readers.close(wait, drop=False):
             _log.info("a stream is still being read after the connection ended")
@@ -503,7 +511,7 @@ class StreamableHttp(Sender):
 
 
 def _revision_in(params: Json | None) -> str | None:
-    """The revision that a message brings itself; None in the legacy era."""
+    """The revision that a message names in its `_meta`; None in the legacy era."""
     meta = params.get("_meta") if params is not None else None
     date = meta.get(PROTOCOL_VERSION) if type(meta) is dict else None
     return date if isinstance(date, str) else None
