@@ -4,15 +4,16 @@
     client -> server   GET, Last-Event-ID               -> the rest of a stream that broke
     client -> server   POST subscriptions/listen        -> events, from 2026-07-28
 
-The server's half is the body of such a response: an `EventReader` waits for what is said on an `HttpStream`
-(responding), which is RESUMED then. It has the messages that belong to no running request; the
-response of a request is not among them, unless the client resumes the stream of that request.
+The server's half is the body of such a response: an `EventReader` takes the messages of an `HttpStream`
+(responding), which is RESUMED meanwhile. These messages belong to no running request; the response to a
+request is among them only if the client resumes the stream of that request.
 
-The client's half (`Background`) hears that stream for as long as the session lasts.
+The client's half (`Background`) reads the stream of the GET for as long as the session lasts.
 
 Revisions   2025-03-26 to 2025-11-25: GET. 2026-07-28: subscriptions/listen.
 Threads     An `EventReader` is run by the thread of its own connection, and `client_left` by the attendant.
-            On the client `mcp_ref stream`, one a client in the legacy era, reads the stream of the GET.
+            On the client the thread `mcp_ref stream`, one for each in the legacy era, reads the stream of the
+            GET.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ __all__ = ["Background", "EventReader"]
 _log = logger("mcp_ref.http")
 
 MAX_ANSWER_SECONDS = 0.5
-"""The longest that requests wait for the answer to the GET: some servers send no head before an event."""
+"""Seconds that requests wait for the answer to the GET at most: some servers send no head before an event."""
 
 # ----------------------------------------------------------------------- server half
 
 
 class EventReader:
-    """The body of a response whose thread waits for what is said on a stream, as WSGI runs it."""
+    """The body of a response, which WSGI iterates over: its thread waits for the messages of a stream."""
 
     def __init__(
         self,
@@ -61,24 +62,24 @@ class EventReader:
         last_seen: int | None = None,
         on_close: Callable[[EventReader], object],
     ) -> None:
-        """From now on it reads the stream, and no other connection does; with `last_seen`, after that event.
+        """Take the stream over from any other connection, after the event `last_seen` if that is given.
 
-        `on_close` is called once, at its end.
+        `on_close` is called once, at the end of this reader.
         """
         self.stream, self.reply = stream, reply
         self._on_close: Callable[[EventReader], object] | None = on_close
         self._begins = last_seen is None  # nothing of the stream was sent
-        self._patience = 0.0  # the first piece is there at once
+        self._patience = 0.0  # the first piece is sent at once, even if it is only a comment
         with stream.lock:
             before, first = stream.machine.resume(self, last_seen), stream.reply
             stream.enter_log()
             stream.notify()
         if before in WRITTEN and first is not None and reply is not first:
-            first.take_held()  # this one has it
+            first.take_held()  # dropped: this reader sends these events
             stream.end_response()
 
     def begin(self) -> EventReader:
-        """The body, after the head."""
+        """Send the head. Returns the body."""
         self.reply.begin(200, EVENT_STREAM)
         return self
 
@@ -86,7 +87,7 @@ class EventReader:
         return self
 
     def __next__(self) -> bytes:
-        """What was said by now, or a comment where nothing was for long.
+        """The events since the last piece, or a comment if there were none for a while.
 
         # spec: basic/transports/streamable-http/get-server-messages
         # spec: basic/transports/streamable-http/get-unrelated
@@ -111,14 +112,14 @@ class EventReader:
         return machine.reader is not self or machine.unread_bytes > 0 or machine.state is State.OVER
 
     def attend(self, now: float) -> None:
-        """Its own thread sees to comments."""
+        """Do nothing: the thread of the reader sends the comments itself."""
 
     def client_left(self) -> None:
-        """The attendant found that the client has gone: the thread that waits is told."""
+        """Wake the thread that waits: the attendant found that the client has gone."""
         self.stream.client_left(self)
 
     def fail(self, problem: BaseException) -> None:
-        """Nothing more will be said on the stream."""
+        """End the stream."""
         self.stream.fail(problem)
 
     def close(self) -> None:
@@ -133,9 +134,9 @@ class EventReader:
 
 
 class Background:
-    """Hears what belongs to no request, until it is stopped or the server has no such stream.
+    """Reads the messages that belong to no request, until it is stopped or the server has no such stream.
 
-    A server that is gone is asked again for as long as the client lives, later and later.
+    A server that is gone is asked again for as long as the client lives, after longer and longer pauses.
     """
 
     def __init__(self, sender: StreamableHttp, way: Way) -> None:
@@ -171,7 +172,7 @@ class Background:
                 stream.go_on(self._way.go(exchange), None, self._answered)
         except Aborted:
             pass
-        except McpError as problem:  # 405 says that there is no such stream; so do others, in their way
+        except McpError as problem:  # no such stream: 405, or whatever else a server says instead
             if (
                 served is not None
                 and status_of(problem) == 404
@@ -184,7 +185,7 @@ class Background:
             _log.exception("the stream for what belongs to no request failed")
 
     def _renew(self, served: str, problem: McpError) -> None:
-        """The session is over: open a new one, for those of our callers that listen."""
+        """Open a new session after the end of this one, for an application that listens and sends nothing."""
         deadline = Deadline(self._sender.connection.timeout, Clock())
         try:
             self._sender.session.renew(served, problem, deadline)
@@ -192,7 +193,7 @@ class Background:
             _log.warning("nothing is heard of the server any more: %.300r", failed)
 
     def stop(self) -> None:
-        """Hear no longer.  # spec: basic/transports/streamable-http/get-client-closes"""
+        """Close the stream.  # spec: basic/transports/streamable-http/get-client-closes"""
         self._way.end()
         if self._thread is not threading.current_thread():
             self._thread.join(5.0)

@@ -1,8 +1,8 @@
 """Headers that repeat the body (page: basic/transports/streamable-http, "Request Metadata").
 
-A client repeats some of a message's fields in HTTP headers, so that a proxy between the two can
-route by them without reading the body. A server that does read the body refuses what does not agree:
-else the one would act upon the header, the other upon the body.
+A client repeats some of a message's fields in HTTP headers, so that a proxy can route by them without reading
+the body. The server, which reads the body, refuses a message whose headers do not agree with it: otherwise
+the proxy would act upon the header, and the server upon the body.
 
     MCP-Protocol-Version    params._meta, its protocolVersion
     Mcp-Method              method
@@ -10,16 +10,17 @@ else the one would act upon the header, the other upon the body.
                             params.taskId of tasks/get, tasks/update and tasks/cancel
     Mcp-Param-{name}        the argument of tools/call whose schema has "x-mcp-header": "{name}"
 
-The last two may hold what a header cannot: it goes there as =?base64?...?=, UTF-8 in base64.
+The values of the last two may have characters that no header can hold: then the header has the value's UTF-8
+in base64, as =?base64?...?=.
 
     client      mirror      a request -> its headers
                 mirror_draft    a message within a session, by the interim draft -> its headers
     server      check       a message and its headers -> HeaderMismatch, unless they agree
                 check_draft the same within a session, by the interim draft
 
-Revisions   interim draft   within sessions, of notifications too; -32001; no word of versions, of Mcp-Name in
-                            base64 and of plain values that look like base64
-            2026-07-28      of requests; -32020
+Revisions   interim draft   within sessions, for notifications too; -32001; says nothing of versions, of
+                            Mcp-Name in base64, and of plain values that look like base64
+            2026-07-28      for requests; -32020
 Errors      -32020 HeaderMismatch; -32001 DraftHeaderMismatch. Both go with HTTP status 400.
 Not here    which arguments a tool wants in headers (basic/transports/streamable_http/schema_extension).
 Threads     plain functions. `check` runs on whichever thread reads the request, `mirror` on the caller's.
@@ -108,7 +109,7 @@ DEFINITIONS: dict[str, Any] = {"HeaderMismatchError": Annotated[HeaderMismatchEr
 
 
 class HeaderMismatch(ProtocolError):
-    """A header does not agree with the body, is missing, or holds what none may.
+    """A header does not agree with the body, is missing, or holds characters that no header may.
 
     # spec: basic/transports/streamable-http/header-failure-json-error
     """
@@ -120,7 +121,7 @@ class HeaderMismatch(ProtocolError):
 
 
 class DraftHeaderMismatch(HeaderMismatch):
-    """The same by the interim draft, which no modern client ever gets to see.
+    """The same error in the interim draft, for messages within sessions: no modern client ever gets it.
 
     # spec: basic/transports/streamable-http/header-failure-json-error-32001
     # spec: basic/transports/streamable-http/param-mismatch-error-32001
@@ -140,7 +141,7 @@ STATUS: dict[type[McpError], int] = {
     MethodNotFound: 404,  # spec: basic/transports/streamable-http/method-unknown-404
     TooManyRequests: 429,
 }
-"""Of a modern error response, by its exception; 200 for all others."""
+"""The HTTP status of a modern error response, by its exception; 200 for all others."""
 
 # -------------------------------------------------------------------------- the values
 
@@ -148,10 +149,11 @@ _BEGIN, _END = "=?base64?", "?="  # spec: basic/transports/streamable-http/encod
 _FIELD = re.compile(r"[\t\x20-\x7e]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST_NUMBER = 100
+"""Characters of a header that is compared as a number."""
 
 
 def encode_value(value: str | int | float | bool) -> str:
-    """A value as a header holds it. Raises ValueError for what has no such form.
+    """A value in the form that a header can hold. Raises ValueError for a value that has no such form.
 
     # spec: basic/transports/streamable-http/encode-values
     """
@@ -164,7 +166,7 @@ def encode_value(value: str | int | float | bool) -> str:
 
 
 def decode_value(text: str) -> str:
-    """The value that a header encodes. Raises ValueError for one that encodes none.
+    """The value that a header encodes. Raises ValueError for a header that is malformed.
 
     # spec: basic/transports/streamable-http/decode-sentinel
     """
@@ -177,7 +179,7 @@ def decode_value(text: str) -> str:
         data = base64.b64decode(inside, validate=True)
     except ValueError:
         raise ValueError("is not base64 inside") from None
-    if base64.b64encode(data).decode("ascii") != inside:  # other bits than zero in its padding
+    if base64.b64encode(data).decode("ascii") != inside:  # the bits that pad the last character are not zero
         raise ValueError("is not base64 inside as it is to be written")
     try:
         return data.decode("utf-8")
@@ -209,7 +211,7 @@ def _text_of(value: Any) -> str:
 
 
 def _exactly(number: Any) -> Any:
-    """A number without rounding."""
+    """A number as a Decimal, which rounds nothing."""
     from decimal import Decimal
 
     return Decimal(number if isinstance(number, str) else repr(number))
@@ -253,12 +255,12 @@ _MODERN_NAMES = _NAME_PARAMS | _TASK_PARAMS
 
 
 def header_of(environ: Json) -> Get:
-    """A header's value by its name."""
+    """A function that returns a header's value by its name, from a WSGI environ."""
     return lambda name: environ.get("HTTP_" + name.upper().replace("-", "_"))
 
 
 def mirrored(tools: Tools, message: Json) -> Paths | None:
-    """The arguments of a call that are to stand in headers as well."""
+    """The arguments that a message must repeat in headers; None if it is no call of a known tool."""
     if message["method"] != "tools/call":
         return None
     params = message.get("params")
@@ -268,7 +270,9 @@ def mirrored(tools: Tools, message: Json) -> Paths | None:
 
 
 def check(get: Get, message: Json, date: str, annotated: Paths | None = None) -> None:
-    """The headers of a modern message repeat its body, or HeaderMismatch. `date` is what `_meta` says.
+    """Check that the headers of a modern message repeat its body, whose `_meta` names the revision `date`.
+
+    Raises HeaderMismatch.
 
     # spec: basic/transports/streamable-http/reject-header-body-mismatch
     # spec: basic/transports/streamable-http/missing-standard-header
@@ -277,7 +281,7 @@ def check(get: Get, message: Json, date: str, annotated: Paths | None = None) ->
     """
     _check_plain("MCP-Protocol-Version", get("mcp-protocol-version"), date)
     method, said = message["method"], get("mcp-method")
-    if said is not None or "id" in message:  # what a notification must have, no page says
+    if said is not None or "id" in message:  # no page says which headers a notification must have
         _check_plain("Mcp-Method", said, method)
     member = _MODERN_NAMES.get(method)
     if member is not None:
@@ -289,12 +293,12 @@ def check(get: Get, message: Json, date: str, annotated: Paths | None = None) ->
 
 
 def check_draft(get: Get, message: Json, annotated: Paths | None = None, required: bool = False) -> None:
-    """The headers of a message within a session, where there are any (all that apply, if `required`).
+    """Check the headers of a message within a session: those that it has, or all that apply if `required`.
 
     Raises DraftHeaderMismatch.
     """
     method, said = message.get("method"), get("mcp-method")
-    if type(method) is not str:  # an answer to us, which has no headers
+    if type(method) is not str:  # a response, which repeats nothing in headers
         return
     try:
         if said is not None or required:
@@ -309,7 +313,7 @@ def check_draft(get: Get, message: Json, annotated: Paths | None = None, require
 
 
 def _check_plain(header: str, said: str | None, value: str) -> None:
-    """A header that is never in base64.
+    """Check a header that is never in base64.
 
     # spec: basic/transports/streamable-http/header-values-case-sensitive
     """
@@ -320,7 +324,7 @@ def _check_plain(header: str, said: str | None, value: str) -> None:
 def _compare_plain(header: str, said: str | None, value: str) -> None:
     if said is None:
         raise HeaderMismatch(f"{header} header is missing, body value is {summary(value)}")
-    said = said.strip(" \t")  # HTTP's, not the value's
+    said = said.strip(" \t")  # spaces around a value are HTTP's, and no part of it
     if said != value:
         raise _different(header, said, value)
     if _FIELD.fullmatch(said) is None:  # spec: basic/transports/streamable-http/header-invalid-characters
@@ -329,7 +333,7 @@ def _compare_plain(header: str, said: str | None, value: str) -> None:
 
 def _check_name(get: Get, value: Any, required: bool, draft: bool) -> None:
     said = get("mcp-name")
-    # Most names are plain ones: what could be in base64, or has spaces around it, is looked at below.
+    # Quickly, for most names are plain: one that may be in base64, or has spaces, is checked below.
     if (
         said == value
         and said
@@ -341,12 +345,12 @@ def _check_name(get: Get, value: Any, required: bool, draft: bool) -> None:
         return
     if said is not None:
         _check_value("Mcp-Name", said, value, draft)
-    elif required and type(value) is str:  # a missing name is found where the params are read
+    elif required and type(value) is str:  # params without the name are refused where they are read
         raise HeaderMismatch(f"Mcp-Name header is missing, body value is {summary(value)}")
 
 
 def _check_arguments(get: Get, params: Json, annotated: Paths, required: bool, draft: bool) -> None:
-    """What the tool wants in headers is there, and says the same. Other Mcp-Param headers are nothing to us.
+    """Check that the headers which the tool wants are there, and agree. Other Mcp-Param headers are ignored.
 
     # spec: basic/transports/streamable-http/param-validate
     """
@@ -363,7 +367,7 @@ def _check_arguments(get: Get, params: Json, annotated: Paths, required: bool, d
 
 
 def _check_value(header: str, said: str, value: Any, draft: bool) -> None:
-    """A header that may be in base64.
+    """Check a header that may be in base64.
 
     # spec: basic/transports/streamable-http/decode-before-compare
     # spec: basic/transports/streamable-http/server-validation-decodes
@@ -371,9 +375,7 @@ def _check_value(header: str, said: str, value: Any, draft: bool) -> None:
     said = said.strip(" \t")
     if value is None:
         raise HeaderMismatch(f"{header} header value {summary(said)} has no body value")
-    if (
-        draft and said == value and _FIELD.fullmatch(said)
-    ):  # the draft knows of nothing that looks like base64
+    if draft and said == value and _FIELD.fullmatch(said):  # in the draft a plain value may look like base64
         return
     try:  # spec: basic/transports/streamable-http/param-invalid-characters
         decoded = decode_value(said)

@@ -7,21 +7,21 @@ The author of a tool marks a parameter, and over Streamable HTTP every call repe
     tools/list      inputSchema {properties: {region: {type: "string", "x-mcp-header": "Region"}, ...}}
     tools/call      Mcp-Param-Region: eu
 
-Everybody on the way sees such a header: no passwords, no keys, nothing personal. The page server/tools says
-the same of all this.
+All proxies on the way can read such a header: mark no password, no key, nothing personal. The page
+server/tools has the same rules.
 
-A mark that breaks a rule makes the whole tool void: a server does not register it, a client leaves it out.
-What a client has to know for a call:
+A mark that breaks a rule invalidates the whole tool: a server does not register it, a client leaves it out.
+How a client knows which arguments of a call to repeat:
 
     known tool        the arguments that its definition marks (server/tools keeps them)
     unknown tool      the list of tools is fetched once, in the time of the first call
     -32020            the tool wants other headers than we know of: the list is fetched anew, and the call
                       sent again, once
 
-Revisions   interim drafts  also for type number, and any ASCII but space and colon; what we let pass is
-                            good there too
+Revisions   interim drafts  also for type number, and any ASCII but space and colon; all that we accept is
+                            valid there too
             2026-07-28      type string, integer or boolean; HTTP's tokens; reached by `properties` alone
-Errors      BadAnnotation, which is a ValueError and travels nowhere.
+Errors      BadAnnotation, which is a ValueError and is never sent.
 Threads     the caller's; for futures a worker's.
 """
 
@@ -54,7 +54,7 @@ class BadAnnotation(ValueError):
 
 KEYWORD = "x-mcp-header"
 
-# Characters of a name; ASCII, without space, colon and controls.
+# The characters of a name: ASCII, without space, colon and controls.
 # spec: basic/transports/streamable-http/x-mcp-header-token
 # spec: basic/transports/streamable-http/x-mcp-header-ascii
 # spec: basic/transports/streamable-http/x-mcp-header-no-control
@@ -77,7 +77,7 @@ _NAMED = frozenset(
         "properties",
     }
 )
-"""Keywords whose members have names of the author's: none of them is a keyword."""
+"""Keywords whose members the author of the schema names: such a name is never a keyword itself."""
 
 
 def annotated(input_schema: Json) -> dict[str, tuple[str, ...]]:
@@ -101,7 +101,7 @@ def annotated(input_schema: Json) -> dict[str, tuple[str, ...]]:
 
 
 def _name(schema: Json, path: tuple[str, ...]) -> str:
-    """The name that one annotation gives."""
+    """The header name that an annotation gives. Raises BadAnnotation."""
     name, kind, where = schema[KEYWORD], schema.get("type", "none"), _at(path)
     # spec: basic/transports/streamable-http/x-mcp-header-reachable, server/tools/x-mcp-header-reachable
     # spec: basic/transports/streamable-http/x-mcp-header-no-indirection
@@ -116,17 +116,18 @@ def _name(schema: Json, path: tuple[str, ...]) -> str:
 
 
 def _at(path: tuple[str, ...]) -> str:
-    """Where something stands, in short."""
+    """Where an annotation stands, for an error message; a long path is shortened."""
     text = place(path)
     return text if len(text) <= 100 else f"{text[:60]}...{text[-40:]}"
 
 
 _Way: TypeAlias = tuple[Any, str] | tuple[()] | None
-"""The way of `properties` to a schema: the way to the one around it, and a key. None if there is no such."""
+"""A linked list of the `properties` keys from the root to a schema: the list of the schema around it, and one
+key; () at the root. None if another keyword than `properties` lies between."""
 
 
 def _path(way: _Way) -> tuple[str, ...]:
-    """The keys of a way; none at the root, and where no way leads."""
+    """The keys of a way, from the root; () for the root itself, and for None."""
     keys = []
     while way:
         way, key = way
@@ -135,7 +136,10 @@ def _path(way: _Way) -> tuple[str, ...]:
 
 
 def _schemas(root: Any) -> Iterator[tuple[Json, _Way]]:
-    """Every schema within a schema, in order, and the way there. Not by recursion: some are deep."""
+    """Every schema within a schema, in order, and the way there. Raises BadAnnotation if there are too many.
+
+    Without recursion, since some schemas are deep.
+    """
     stack: list[tuple[Any, _Way]] = [(root, ())]
     for _ in range(MAX_PARTS):
         if not stack:
@@ -150,7 +154,7 @@ def _schemas(root: Any) -> Iterator[tuple[Json, _Way]]:
 
 
 def _inside(schema: Json, way: _Way) -> Iterator[tuple[Any, _Way]]:
-    """What may be a schema directly within one."""
+    """The values directly within a schema that may be schemas, each with the way there."""
     for keyword, value in schema.items():
         if keyword in _NAMED and isinstance(value, dict):
             straight = keyword == "properties" and way is not None
@@ -163,14 +167,14 @@ def _inside(schema: Json, way: _Way) -> Iterator[tuple[Any, _Way]]:
 
 
 def annotated_by_us(tool: Json) -> dict[str, tuple[str, ...]]:
-    """`annotated` for a tool of ours, whose headers are to reach us as well. Raises BadAnnotation.
+    """`annotated` for a tool of this server, which its headers must be able to reach. Raises BadAnnotation.
 
     # spec: basic/transports/streamable-http/x-mcp-header-designate, server/tools/x-mcp-header-annotation
     """
     try:
         found = annotated(tool["inputSchema"])
         for name, path in found.items():
-            if "_" in name:  # to WSGI the same as -, and so servers and proxies drop what has one
+            if "_" in name:  # WSGI cannot tell it from -, so servers and proxies drop headers that have one
                 raise BadAnnotation(f"{_at(path)}{KEYWORD} {summary(name)}: a header with _ would get lost")
     except BadAnnotation as problem:
         raise BadAnnotation(f"the tool {tool['name']}: {problem}") from None
@@ -204,9 +208,9 @@ def usable(tools: list[Json], *, over_http: bool = True) -> list[Json]:
 
 
 def is_about_headers(method: str, problem: Any, *, is_draft: bool = False) -> bool:
-    """Whether a call was refused for its headers: then the tools are asked for anew.
+    """Whether a call was refused for its headers: then the list of tools is fetched anew.
 
-    In a session, by the interim draft, the code alone does not say so: servers give it other meanings.
+    By the interim draft, in a session, the code alone does not say so: servers use it with other meanings.
 
     # spec: basic/transports/streamable-http/header-mismatch-refresh
     """
