@@ -1,27 +1,27 @@
 """Who may ask what over HTTP (page: basic/transports/streamable-http, "Security & Endpoint").
 
-A web page that a user looks at can send requests to servers on the user's own machine, and with a
-name that it resolves anew (DNS rebinding) it even reads the answers. A browser says for whom it
-asks: in `Origin`, and in `Host` the name it was given. So each request passes, before a byte of
-its message is read,
+A web page that a user looks at can send requests to servers on the user's own machine. If the page makes its
+own name resolve to that machine (DNS rebinding), it can even read the answers. But a browser says in `Origin`
+for which page it asks, and in `Host` by which name it reached the server. So each request passes these
+checks; all but the last two come before a byte of its message is read:
 
-    Gate.check      403   the Host or the Origin is a stranger's
-    Gate.identify   401   the server's own hook does not know who asks, or the token is no good
+    Gate.check      403   the Host or the Origin is not allowed
+    Gate.identify   401   the `authenticate` hook does not know who asks, or the token is not valid
     Rates.check     429   this principal asks too often
-    check_post      415   the body is not plain JSON         406   the answer would not be understood
-                    501   the body is framed in a way that is not understood
+    check_post      415   the body is not plain JSON         406   the client does not accept the answer
+                    501   the body is in another transfer coding than chunks
     BodyBudget      503   too many large bodies are under way
-    read_body       413   it is too long          400, 411   its length is wrong, or is not told
-    Allows.check    403   the token has not the scopes for what the message asks
+    read_body       413   it is too long          400, 411   its length is wrong, or missing
+    Allows.check    403   the token lacks the scopes for the message
 
-and what does not pass is a `Refused`: a status, headers, and as body a JSON-RPC error without id. `Denied` is
-for an `authenticate` hook of the application's:
+A request that fails one gets a `Refused`: a status, headers, and as body a JSON-RPC error without an id.
+`Denied` is for the `authenticate` hook of an application:
 
     def authenticate(request):
         if request.authorization is None:
             raise Denied("a token, please")
 
-A `Guard` stands in the place of such a hook where the server is protected by OAuth (basic/authorization,
+If the server is protected by OAuth, a `Guard` takes the place of that hook (basic/authorization,
 api/resource_server).
 
 Nothing here looks at X-Forwarded-For or other headers by which a proxy vouches for a client.
@@ -30,9 +30,8 @@ Revisions   2024-11-05  the Origin is checked
             2025-11-25  + a wrong one is 403; the body may be an error without id
 Not here    what a message's own headers must say (basic/transports/streamable_http/request_metadata), on
             which address a server listens (basic/transports/streamable_http/endpoint).
-Threads     whichever the WSGI server serves a request on. What was decided about the
-            value of a header is kept in dicts that need no lock; `BodyBudget` has one for its
-            shares, and one for large messages.
+Threads     whichever the WSGI server serves a request on. The decisions about header values are in caches
+            that need no lock; `BodyBudget` has a lock for its shares, and one for large messages.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ _VISIBLE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 
 class Refused(McpError):
-    """The answer to a request whose message is not looked at."""
+    """The refusal of a request: a status, headers, and an error without an id."""
 
     def __init__(self, status: int, message: str, headers: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
@@ -104,9 +103,9 @@ class Refused(McpError):
 
 
 class Denied(Refused):
-    """Raised by an `authenticate` hook: this caller may not, or must first say who it is.
+    """Raised by an `authenticate` hook: this caller may not ask, or must first say who it is.
 
-    `challenge` is the WWW-Authenticate header, which no 401 may lack.
+    `challenge` is the WWW-Authenticate header, which every 401 must have.
     """
 
     def __init__(self, message: str, *, status: int = 401, challenge: str | None = None) -> None:
@@ -120,7 +119,10 @@ class Denied(Refused):
 
 
 class Forbidden(InvalidRequest):
-    """A handler found that its caller may not: its status and headers, where nothing was sent yet."""
+    """Raised where a handler finds that its caller lacks permission.
+
+    The response has the status and the headers of `refused`, if nothing of it was sent yet.
+    """
 
     def __init__(self, refused: Refused) -> None:
         super().__init__(refused.message)
@@ -131,52 +133,52 @@ _log = logger("mcp_ref.http")
 requests_log = logger("mcp_ref.http.requests")
 
 Environ: TypeAlias = dict[str, Any]
-"""What a WSGI server says of a request."""
+"""The environ of a request: what a WSGI server says of it."""
 
 Authenticate: TypeAlias = "Callable[[Request], str | None]"
-"""A hook that says who asks: a name, None for anybody, or raises `Denied`."""
+"""A hook that returns the principal of a request, or None if it has none; or raises `Denied`."""
 
 
 class Allows(Protocol):
-    """What the caller of one request may do: its environ has it, under ALLOWED."""
+    """What the caller of one request may do; in the environ under ALLOWED."""
 
     def check(self, message: Any) -> None:
         """Raise Refused for a message, or a batch, that asks for more."""
 
 
 class Guard:
-    """What stands before a protected server: `wsgi_app(auth=...)` makes one (api/resource_server)."""
+    """Checks the tokens that requests bring; `wsgi_app(auth=...)` makes one (api/resource_server)."""
 
     documents: Mapping[str, Callable[[HttpReply], Iterable[bytes]]]
-    """What it answers itself, by path: to every host, to every page, and without a token."""
+    """The documents that it serves itself, by path: to every host, to every page, and without a token."""
 
     def admit(self, environ: Environ) -> str:
-        """The principal of a request; what it allows is in the environ then. Raises Refused."""
+        """Return the principal of a request, and put what it may do into the environ. Raises Refused."""
         raise NotImplementedError
 
 
 KEPT = 256
-"""Values of one header of which it is kept what was decided."""
+"""Values of one header for which the decision is cached."""
 
 LONG = 1024
-"""Characters beyond which a value is not kept."""
+"""Characters of a header value beyond which nothing about it is cached."""
 
 # ------------------------------------------------------------------------------ the gate
 
 LOOPBACK = "127.0.0.1"  # spec: basic/transports/streamable-http/bind-localhost
-"""Where a server is reached unless it is told another host: from this machine alone."""
+"""The address at which a server listens unless it is given another: it is reached from this machine alone."""
 LOCAL = ("localhost", LOOPBACK, "[::1]")
-"""The names of this machine, to this machine."""
+"""The names by which this machine reaches itself."""
 
 METHODS = "GET, POST, DELETE"
-"""What may be asked of an endpoint."""
+"""The methods of an endpoint."""
 
 ASKABLE = "Content-Type, Accept, Authorization, Mcp-Session-Id, Last-Event-ID, "
 ASKABLE += "MCP-Protocol-Version, Mcp-Method, Mcp-Name, DPoP"
-"""Headers that a web page may send; with them go the Mcp-Param-* that it asks for."""
+"""Headers that a web page may send, besides the Mcp-Param-* that it asks for."""
 
 READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, DPoP-Nonce, Retry-After"
-"""Headers that a web page may read."""
+"""Headers of a response that a web page may read."""
 
 PARAMETERS = 64
 """Mcp-Param-* headers that one web page may ask for."""
@@ -185,7 +187,7 @@ _PARAMETER = re.compile(r"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}", re.IGNORECA
 
 
 class Gate:
-    """Which names this server goes by, which web pages may talk to it, and who asks, how often."""
+    """Checks the Host and the Origin of requests; finds out who asks, and limits how often."""
 
     def __init__(
         self,
@@ -211,16 +213,17 @@ class Gate:
         elif authenticate is not None:
             self._principal_of = functools.partial(authenticated, authenticate)
         self.open_paths = {health_path, *self.documents}
-        """What any host and any page may ask for: it has nothing to hide."""
+        """Paths that any host and any page may ask for: what is there is public."""
         self.identifies = not (authenticate is None and rate is None)
         """Whether `identify` has anything to do."""
-        # What is let in is kept; what is refused raises, and is not.
+        # Only values that are let in are cached: the check of any other raises.
         self._let_in_host = functools.lru_cache(KEPT)(self._check_host)
         self._let_in_origin = functools.lru_cache(KEPT)(self._check_origin)
 
     def check(self, environ: Environ) -> list[tuple[str, str]]:
-        """Raise Refused for a stranger's Host or Origin. The headers with which a browser lets its page read.
+        """Raise Refused for a Host or an Origin that is not allowed.
 
+        Returns the headers with which a browser lets its page read the response.
         # spec: basic/transports/streamable-http/origin-validated
         """
         host, origin = environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN")
@@ -237,7 +240,7 @@ class Gate:
             raise Refused(403, f"the Host {host!r:.80} is not among the allowed_hosts of this server")
 
     def _check_origin(self, origin: str) -> Sequence[tuple[str, str]]:
-        """With the headers for a page that may send no cookies: it has an Authorization header to itself."""
+        """The headers for a browser. They allow no cookies: a page sends its own Authorization header."""
         if origin in self._browsers:
             readable = ("Access-Control-Expose-Headers", READABLE)
             if self._browsers.has_all:
@@ -248,13 +251,16 @@ class Gate:
         return ()
 
     def identify(self, environ: Environ) -> str | None:
-        """Who asks, if that is known. Raises Refused for one who may not, or asks too often."""
+        """The principal of a request, if that is known. Raises Refused if it may not ask, or not so often."""
         principal = self._principal_of(environ)
         self._rates.check(principal or "")
         return principal
 
     def preflight(self, environ: Environ, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The answer to OPTIONS, by which a browser learns what its page may ask; with those of `check`."""
+        """The headers that answer OPTIONS, by which a browser learns what its page may send.
+
+        `headers` are those that `check` returned. Raises Refused for a page that has none.
+        """
         if not headers:
             raise Refused(405, "OPTIONS is for web pages among the browser_origins", [("Allow", METHODS)])
         asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")[: PARAMETERS * 160].split(",")
@@ -281,7 +287,7 @@ def accepts(header: str | None, media: str) -> bool:
 
 
 def _decide_accepts(header: str, media: str) -> bool:
-    """The range that says most about the type decides. Parameters but `q` are not looked at."""
+    """The most specific range for the type decides. Parameters other than `q` are ignored."""
     wanted = {"*/*": 0, f"{media.partition('/')[0]}/*": 1, media: 2}
     best, quality = -1, 0.0
     for part in _QUOTED.sub("", header).split(","):
@@ -302,14 +308,14 @@ _accepts = functools.lru_cache(KEPT)(_decide_accepts)
 
 @functools.lru_cache(maxsize=KEPT)
 def prefers_events(header: str | None) -> bool:
-    """Whether an `Accept` names text/event-stream before application/json: both will do, one is liked."""
+    """Whether an `Accept` names text/event-stream before application/json, as a sign of what is preferred."""
     found = [part.partition(";")[0].strip(" \t").lower() for part in (header or "")[:LONG].split(",")]
     types = [name for name in found if name in ("text/event-stream", "application/json")]
     return types[:1] == ["text/event-stream"]
 
 
 def check_post(environ: Environ, need: tuple[str, ...]) -> None:
-    """Raise Refused for a body that is not plain JSON, or an answer that would not be understood."""
+    """Raise Refused if the body is not plain JSON, or a media type in `need` is not accepted."""
     kind = environ.get("CONTENT_TYPE", "")
     if len(kind) > LONG or not _is_json(kind):
         said = f"not {kind!r:.80}" if kind else "which its Content-Type does not say"
@@ -323,7 +329,7 @@ def check_post(environ: Environ, need: tuple[str, ...]) -> None:
 
 
 def _check_codings(environ: Environ) -> None:
-    """Raise Refused for a body that is packed. Some WSGI servers take off the chunks, and nothing else."""
+    """Raise Refused for a body in any coding but chunks: some WSGI servers decode these, and nothing else."""
     coding = environ.get("HTTP_CONTENT_ENCODING")
     if coding and coding.strip(" \t").lower() != "identity":
         plain = [("Accept-Encoding", "identity")]
@@ -336,7 +342,7 @@ def _check_codings(environ: Environ) -> None:
 
 
 def _decide_lacking(accept: str, need: tuple[str, ...]) -> str | None:
-    """The first media type that an `Accept` does not take."""
+    """The first media type that an `Accept` does not take; None if it takes all."""
     return next((media for media in need if not accepts(accept, media)), None)
 
 
@@ -345,39 +351,40 @@ _lacking = functools.lru_cache(KEPT)(_decide_lacking)
 
 @functools.lru_cache(KEPT)
 def _is_json(header: str) -> bool:
-    """Whether a Content-Type is JSON in UTF-8, which is what JSON is in anyway."""
+    """Whether a Content-Type is JSON. It may say that the charset is UTF-8, as JSON's always is."""
     media, *parameters = header.lower().split(";")
     told = {parameter.strip(" \t") for parameter in parameters} - {""}
     return media.strip(" \t") == "application/json" and told <= {"charset=utf-8", 'charset="utf-8"'}
 
 
 PIECE = 1 << 20
-"""Bytes of a body that are asked for at once, whatever length was announced."""
+"""Bytes of a body that one read asks for, at most, whatever length was announced."""
 
 
 SMALL_BODY_BYTES = 64 << 10
-"""Bytes of a body that is always read: there are no more of these than the server has connections."""
+"""Bytes of a body that needs no share of the budget: there are no more of these than the server has
+connections."""
 
 
 BYTES_OF_A_PART = 16
-"""A body may have one part (basic/index/messages) for so many of the bytes that it may have: so that what it
-becomes in memory is in proportion to them.
+"""A body may have one part (basic/index/messages) for each 16 of the bytes that it may have: so the memory
+that its message takes is in proportion to them.
 """
 
 FEW_PARTS = 10_000
-"""Parts that a body may have besides, however short it must be."""
+"""Parts that a body may have besides, however low the limit on its bytes is."""
 
 
 class BodyBudget:
-    """The bodies of requests: how long one may be, and all large ones together that are under way.
+    """Bounds the bodies of requests: each one, and all large ones under way together.
 
-    Each large one has a share, which counts for as long as anything refers to it. A request's `environ` does,
-    to which its context refers: so a share is given back when its message is no longer in memory, for
-    whatever reason.
+    Each large body has a share, which counts for as long as anything refers to it. The `environ` of the
+    request does, and the context of the request refers to that: so the share is released when its message is
+    no longer in memory, for whatever reason.
     """
 
     def __init__(self, limit: int, one: int | None = None) -> None:
-        """All have so many bytes, and `one` has so many at most."""
+        """All large bodies together have up to `limit` bytes, and each has up to `one`."""
         self.limit, self.one = limit, one or limit
         self._max_parts = min(MAX_JSON_PARTS, self.one // BYTES_OF_A_PART + FEW_PARTS)
         self.forked()
@@ -389,36 +396,37 @@ class BodyBudget:
         self._decoding = threading.Lock()  # held while a large body becomes a message
 
     def receive(self, environ: Environ, need: tuple[str, ...], before_large: Callable[[], object]) -> Any:
-        """The message in the body of a POST whose answer has these types. Raises Refused, ParseError.
+        """Return the message of a POST, whose client must accept the media types in `need`.
 
-        A message that its caller may not send goes no further, in either transport.
+        `before_large` is called before a large body is read. Raises Refused, also for a message that its
+        caller may not send, in either transport; ParseError.
         """
         check_post(environ, need)
         said = environ.get("CONTENT_LENGTH")
         if said and len(said) <= 5 and said.isascii() and said.isdigit() and int(said) <= SMALL_BODY_BYTES:
             message = decode(read_body(environ, self.one), self._max_parts)
         else:
-            before_large()  # what can be said without it is said first
+            before_large()  # a request that can be refused without its body is refused here
             body = read_body(environ, self.one, self.share(environ))
-            with self._decoding:  # no other thread runs meanwhile: those that wait get their turn between two
+            with self._decoding:  # no other thread runs during one: between two, those that wait get a turn
                 message = decode(body, self._max_parts)
         if ALLOWED in environ:
             environ[ALLOWED].check(message)
         return message
 
     def share(self, environ: Environ) -> BodyShare:
-        """What a large body has of the budget."""
+        """A share of the budget for a large body, which its environ keeps."""
         share = environ["mcp_ref.body_share"] = BodyShare(self)
         return share
 
     @property
     def taken(self) -> int:
-        """Bytes that are under way."""
+        """Bytes of the large bodies under way."""
         with self._lock:
             return sum(share.size for share in self._shares)
 
     def grow(self, share: BodyShare, size: int) -> None:
-        """Let a share have so many bytes. Raises Refused where there is no room for that."""
+        """Let a share have `size` bytes. Raises Refused if there is no room for that."""
         with self._lock:
             others = sum(other.size for other in self._shares if other is not share)
             if others + size > self.limit:
@@ -432,26 +440,26 @@ class BodyBudget:
 
 
 class BodyShare:
-    """What one body has of a BodyBudget."""
+    """The bytes of one body that count against a BodyBudget."""
 
     def __init__(self, budget: BodyBudget) -> None:
         self.size = 0  # written by the thread that reads the body
         self._budget = budget
 
     def reserve(self, size: int) -> None:
-        """So many bytes are about to be in memory. Raises Refused."""
+        """Have room for `size` bytes of the body, before they are read. Raises Refused."""
         if size > max(self.size, SMALL_BODY_BYTES):
             self._budget.grow(self, size)
 
     def set_size(self, size: int) -> None:
-        """The body is read: it has so many bytes, and no more."""
+        """Give back the rest: the body was read, and has `size` bytes."""
         self.size = min(self.size, size)
 
 
 def read_body(environ: Environ, limit: int, share: BodyShare | None = None) -> bytes:
-    """The whole body. Raises Refused; never reads more than one byte beyond the limit.
+    """Read the whole body. Raises Refused; never reads more than one byte beyond the limit.
 
-    A body that tells its length has its share before a byte of it is read; one in chunks as they come.
+    A body with a Content-Length gets its whole share before a byte is read; one in chunks, bit by bit.
     """
     told = environ.get("CONTENT_LENGTH")
     if not told:
@@ -473,7 +481,7 @@ def read_body(environ: Environ, limit: int, share: BodyShare | None = None) -> b
 
 
 def _length(header: str, limit: int) -> int:
-    """The length that a request says of its body."""
+    """The Content-Length of a request as a number. Raises Refused."""
     if not (header.isascii() and header.isdigit()):
         raise Refused(400, f"the Content-Length {header!r:.40} is not a number")
     if len(header) > 18 or int(header) > limit:
@@ -482,11 +490,11 @@ def _length(header: str, limit: int) -> int:
 
 
 def _pieces(source: Any, most: int, share: BodyShare | None) -> Iterator[bytes]:
-    """Up to so many bytes, as they come. A body that has no share yet takes it bit by bit."""
+    """Read up to `most` bytes, as they come. A body that has not its whole share yet gets it bit by bit."""
     at_once = PIECE if share is None or share.size >= most else SMALL_BODY_BYTES
     size = 0
     while size < most:
-        # Up to the next multiple: so a small body never needs room for more than a small one may have.
+        # Up to the next multiple of `at_once`: so a small body never needs more than SMALL_BODY_BYTES.
         step = min(at_once - size % at_once, most - size)
         if share is not None:
             share.reserve(size + step)
@@ -498,10 +506,10 @@ def _pieces(source: Any, most: int, share: BodyShare | None) -> Iterator[bytes]:
 
 
 def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
-    """Up to so many bytes. Raises Refused."""
+    """Read up to `most` bytes. Raises Refused."""
     source, pieces = environ["wsgi.input"], []
     try:
-        if share is None and 0 < most <= SMALL_BODY_BYTES:  # as a rule all of it is there
+        if share is None and 0 < most <= SMALL_BODY_BYTES:  # as a rule one read returns all of it
             pieces.append(source.read(most))
         if not pieces or 0 < len(pieces[0]) < most:
             pieces.extend(_pieces(source, most - sum(map(len, pieces)), share))
@@ -511,14 +519,14 @@ def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
 
 
 def _unreadable(problem: Exception, size: int) -> Refused:
-    """What it means that a body could not be read, after so many bytes."""
+    """The refusal of a request whose body could not be read, after `size` bytes."""
     if isinstance(problem, Refused):
         return problem
-    if isinstance(problem, BadRequest):  # our own server's
+    if isinstance(problem, BadRequest):  # of the embedded server
         return Refused(int(problem.status[:3]), str(problem))
     if isinstance(problem, TimeoutError):
         return Refused(408, f"the body came too slowly: {size} bytes so far")
-    # Each WSGI server has its own for a connection or a chunk that breaks.
+    # Each WSGI server has exceptions of its own for a connection or a chunk that breaks.
     _log.debug("a body could not be read", exc_info=problem)
     return Refused(400, f"the body could not be read: {type(problem).__name__}")
 
@@ -527,13 +535,13 @@ def _unreadable(problem: Exception, size: int) -> Refused:
 
 
 class Rates:
-    """So many requests a second for each principal."""
+    """Limits how often each principal may ask; without a limit, nothing is refused."""
 
     def __init__(self, limit: Limit | None) -> None:
         self._limiters = None if limit is None else Limiters(limit)
 
     def check(self, principal: str) -> None:
-        """Raise Refused if this one asks too often."""
+        """Raise Refused if this principal asks too often."""
         wait = 0.0 if self._limiters is None else self._limiters.of(principal).take()
         if wait:
             seconds = max(1, math.ceil(wait))
@@ -544,7 +552,7 @@ class Rates:
 def authenticated(hook: Authenticate, environ: Environ) -> str | None:
     """The principal of a request, by the server's own hook; None if it names none. Raises Refused.
 
-    The hook sees the method, the path, the address and the headers; the body is not there to be read.
+    The hook sees the method, the path, the address and the headers, but not the body.
     # spec: basic/transports/streamable-http/authenticate-connections
     """
     from werkzeug.wrappers import Request
@@ -577,7 +585,7 @@ def log_request(environ: Environ, status: int, seconds: float, principal: str | 
 
 
 def _plain(text: str | None, most: int = 60) -> str:
-    """A value as one short word: all but visible ASCII is escaped, so that no line is forged."""
+    """A value as one short word: all but visible ASCII is escaped, so that it cannot forge a line."""
     if not text:
         return "-"
     shown = text[:most].encode("unicode_escape").decode("ascii").replace(" ", "\\x20")
