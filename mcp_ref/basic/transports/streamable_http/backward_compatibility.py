@@ -3,18 +3,18 @@ Compatibility")
 
     client -> server   server/discover, in our newest modern version
     server -> client   a DiscoverResult                     modern
-                       a modern error, with any status      modern: try again in a version it names
+                       a modern error, with any status      modern: send it once more
                        another error, or no JSON-RPC        legacy: initialize
     client -> server   initialize
     server -> client   its result                           Streamable HTTP, 2025-03-26 or later
                        400, 404 or 405, no modern error     perhaps HTTP+SSE of 2024-11-05 (http_sse)
 
-What decides is the body of the answer: both eras answer with 400 what they do not know. Unlike a pipe, HTTP
-answers each request, so that silence decides nothing: it is a time-out.
+What decides is the body of the answer: servers of both eras answer 400 to what they do not know. Unlike on a
+pipe, each request is answered, so that silence decides nothing: it is a time-out.
 
-Revisions   all that the client was given; with none of the modern era among them initialize comes first.
-Errors      those of the last request that was tried. 401, 403, 429 and 5xx say nothing of the era: they are
-            errors at once, unless there is one in them about the version or the method.
+Revisions   all that the client was given; without a modern one among them initialize comes first.
+Errors      those of the last request that was tried. 401, 403, 407, 408, 429 and 5xx say nothing about the
+            era: they are raised at once, unless the error in the body is a modern one, or about the method.
 Threads     runs on the thread that called `connect`.
 """
 
@@ -46,11 +46,11 @@ __all__ = ["PerhapsOld", "open_connection"]
 _log = logger("mcp_ref.http")
 
 SAYS_NOTHING = frozenset({401, 403, 407, 408, 429})
-"""Statuses that have nothing to do with what the server speaks."""
+"""Statuses that say nothing about the era of the server, as those from 500 on do not."""
 
 
 class PerhapsOld(Exception):
-    """The server may be one of 2024-11-05. `problem` is what it said to initialize."""
+    """The server may be one of 2024-11-05. `problem` is its answer to initialize."""
 
     def __init__(self, problem: McpError) -> None:
         super().__init__(str(problem))
@@ -58,9 +58,9 @@ class PerhapsOld(Exception):
 
 
 def open_connection(client: Opens, connection: Connection, known: KnownEra = NOTHING_KNOWN) -> None:
-    """Find out what the server speaks, and agree on the newest revision that both know.
+    """Find out the era of the server, and agree on the newest revision that both support.
 
-    Fills in the client, which keeps it for as long as it lives. Raises PerhapsOld, or what went wrong.
+    Stores it in the client, for as long as the client lives. Raises PerhapsOld, or the error of a request.
     # spec: basic/transports/streamable-http/era-detection
     # spec: basic/versioning/era-persisted
     """
@@ -75,10 +75,10 @@ def open_connection(client: Opens, connection: Connection, known: KnownEra = NOT
 
 
 def _greeted_again(client: Opens, connection: Connection, known: KnownEra) -> bool:
-    """Whether the server was remembered as a legacy one, and still is: then the connection is open.
+    """Send initialize to a server that is remembered as a legacy one; True if that opened the connection.
 
-    A server that answers initialize with an error may have become a modern one: it is forgotten, and probed.
-    What may be one of 2024-11-05 is not: it is asked for its stream next, as ever.
+    A server that answers with an error may have become a modern one: its era is forgotten, and it is probed.
+    A server that may be one of 2024-11-05 is not probed, but asked for its stream next, as at any other time.
     """
     if newest(client.negotiated.revisions, Era.LEGACY) is None or known.find() is not Era.LEGACY:
         return False
@@ -99,7 +99,10 @@ def _greeted_again(client: Opens, connection: Connection, known: KnownEra) -> bo
 
 
 def _discovered(client: Opens, connection: Connection) -> Era | None:
-    """What the server says that it speaks; if that is MODERN, all is done. None: it does not say.
+    """Probe the server. Returns MODERN once the connection is open in that era.
+
+    Returns LEGACY if the answer proves that era, None if it proves nothing: initialize comes next in both
+    cases.
 
     # spec: basic/transports/streamable-http/era-inspect-400
     """
@@ -124,9 +127,10 @@ def _discovered(client: Opens, connection: Connection) -> Era | None:
 
 
 def _probe_twice(client: Opens, connection: Connection) -> tuple[Any, Revision | None]:
-    """What the server answers, and the version to go on with; again, if it refused one and offers another.
+    """Send server/discover, and once more if the server answers with a modern error.
 
-    Even if the version that it offers is the one that it refused.
+    Even if the version that it offers is the one that it refused. Returns the last answer, and the version to
+    go on with: None for a legacy server.
     # spec: basic/transports/streamable-http/era-modern-error
     """
     outcome = _probe(client, connection)
@@ -138,7 +142,7 @@ def _probe_twice(client: Opens, connection: Connection) -> tuple[Any, Revision |
 
 
 def _no_modern_server(outcome: McpError, advice: str) -> LocalError:
-    """What a refusal of the probe means to a client that speaks modern versions alone."""
+    """The error for a refused probe, of a client that speaks modern versions alone."""
     if not isinstance(outcome, HttpError):
         return LocalError(
             f"the server is no modern one, it answered server/discover with {outcome}; {advice}"
@@ -153,7 +157,7 @@ def _no_modern_server(outcome: McpError, advice: str) -> LocalError:
 
 
 def _probe(client: Opens, connection: Connection) -> Any:
-    """The result of server/discover, or an error that may say what the server speaks; raises others."""
+    """The result of server/discover, or an error that may tell the server's era; raises other errors."""
     try:
         return connection.request("server/discover", client.probe())
     except (ErrorResponse, HttpError) as problem:
@@ -163,10 +167,11 @@ def _probe(client: Opens, connection: Connection) -> Any:
 
 
 def _says_nothing(problem: HttpError) -> bool:
-    """Whether an answer has nothing to do with the era.
+    """Whether an answer says nothing about the era.
 
-    It may have a JSON-RPC error in it: who had no room for the probe may have some for initialize, and is no
-    legacy server for that. But an error about the method or the version is about the probe, with any status.
+    That may be so although it has a JSON-RPC error in it: a server too busy for the probe might have room for
+    initialize, and is no legacy server for that. But a modern error, or one about the method, is about the
+    probe, with any status.
     """
     if isinstance(problem, RefusedByStatus) and problem.code in (*MODERN_CODES, MethodNotFound.code):
         return False
@@ -174,7 +179,7 @@ def _says_nothing(problem: HttpError) -> bool:
 
 
 def _greet(client: Opens, connection: Connection) -> None:
-    """# spec: basic/transports/streamable-http/era-fallback-initialize"""
+    """Open a session.  # spec: basic/transports/streamable-http/era-fallback-initialize"""
     try:
         result = connection.request("initialize", client.negotiated.hello())
     except (RefusedByStatus, HttpError) as problem:

@@ -2,7 +2,7 @@
 
     server.wsgi_app(options=HttpOptions(max_sessions=50))
 
-They bound what clients may take, and choose where the page leaves a choice.
+They bound what clients may use, and decide what the page leaves open.
 
 Revisions   all.
 Threads     an object that never changes: any.
@@ -26,34 +26,35 @@ ANSWERS = ("auto", "json", "stream")
 class HttpOptions:
     """The bounds and the choices of an application.
 
-    Raises TypeError or ValueError for an option that cannot be, by its name.
+    Raises TypeError or ValueError for an invalid option, and names it.
     """
 
     answers: Literal["auto", "json", "stream"] = "auto"
-    """ "json": nothing but the answer; "stream": events always; "auto": by what comes first."""
+    """ "json": only the answer is sent; "stream": always events; "auto": events if a message comes before the
+    answer, or the client prefers them."""
     browser_origins: str | Sequence[str] = ()
     """Web pages that may read the answers (CORS)."""
     require_headers: bool = False
     """Whether requests within a session need the `Mcp-*` headers, too."""
     rate: Limit | None = None
-    """Requests of each principal: 429 beyond it."""
+    """The limit on the requests of each principal: 429 beyond it."""
 
     max_body_bytes: int | None = None
-    """Bytes of the longest body: 413 beyond it. 4 MiB, or the server's `max_message_bytes` if less."""
+    """Bytes of the longest body: 413 beyond it. None: 4 MiB, or the server's `max_message_bytes` if less."""
     max_bytes_in_flight: int | None = None
-    """Bytes of all large bodies under way together: 503 beyond it. Eight times as much."""
+    """Bytes of all large bodies under way together: 503 beyond it. None: eight times the longest body."""
 
     max_sessions: int = 1000
     """Sessions of all clients: 503 beyond them."""
     max_sessions_each: int | None = None
-    """Sessions of one principal, or of one address where there is none: 429 beyond them. Half of all."""
+    """Sessions of one principal, or of one address without any: 429 beyond them. None: half of all."""
     session_idle: float = 1800.0
-    """Seconds after which a session ends that has no request, call or stream."""
+    """Seconds without a request, a running call or a stream, after which a session ends."""
 
     max_streams: int = 1000
     """GET streams and subscriptions: 503 beyond them."""
     retry_ms: int = 1000
-    """Milliseconds after which a client returns whose stream was closed before its answer (2025-11-25)."""
+    """Milliseconds after which a client comes back whose stream was closed before its answer (2025-11-25)."""
     log_bytes: int = 256 << 10
     """Bytes of events that a session keeps for clients that were cut off."""
 
@@ -71,15 +72,15 @@ class HttpOptions:
         check_seconds("session_idle", self.session_idle)
 
     def most_sessions_each(self) -> int:
-        """Sessions of one owner.
+        """The most sessions of one owner.
 
-        Half of them: one client cannot take all, and the clients behind one proxy, who share an address, can
-        still be many.
+        By default half of all: one client cannot take all, and the clients behind one proxy, who share an
+        address, can still be many.
         """
         return self.max_sessions_each or max(1, self.max_sessions // 2)
 
     def body_bounds(self, max_message_bytes: int) -> tuple[int, int]:
-        """Bytes of one body, and of all that are under way. Raises ValueError if all have less than one."""
+        """The most bytes of one body, and of all large ones under way. Raises ValueError if all have less."""
         one = self.max_body_bytes or min(MAX_BODY_BYTES, max_message_bytes)
         together = self.max_bytes_in_flight or BODIES_UNDER_WAY * one
         if together < one:
@@ -91,7 +92,7 @@ class HttpOptions:
 
 
 MAX_BODY_BYTES = 4 << 20
-"""Bytes of the longest body, unless the options say otherwise: a stranger may send it."""
+"""Bytes of the longest body, unless `max_body_bytes` is given: a stranger may send it."""
 
 BODIES_UNDER_WAY = 8
-"""Bodies of the greatest length that may be under way together, unless the options say otherwise."""
+"""Bodies of the greatest length that may be under way together, unless `max_bytes_in_flight` is given."""
