@@ -1,16 +1,16 @@
 """Custom transports (page: basic/transports/index), and one of them: client and server in one process.
 
-A transport of one's own carries whole messages, and that is all it has to know:
+A custom transport carries whole messages, and needs to know nothing else:
 
     the client's end    an object with `open_stream()` (ClientTransport), which is given to `connect`
     the server's end    `serve_stream(server, stream)`, for each client, on a thread of its own
     between them        at both ends, a MessageStream: `send`, `receive`, `close`
 
 Everything else is the same as on stdio: the messages and their patterns, both eras, cancellation, time-outs.
-A transport over bytes best has a line for each message, as stdio does (docs/examples/unix_socket.py).
+A transport over bytes best sends a line for each message, as stdio does (docs/examples/unix_socket.py).
 
-In memory (`Link`): a pair of connected sockets with the framing of stdio between two threads: what crosses it
-is the same bytes that a pipe would carry, so that nothing behaves differently here.
+In memory (`Link`): a pair of connected sockets with the framing of stdio between two threads. They carry the
+same bytes that a pipe would, so that nothing behaves differently here.
 
     set-up          `Link(server)` starts the server's half; the client reads with `read`
     framing         one message a line, UTF-8 (basic/transports/stdio)
@@ -20,11 +20,11 @@ is the same bytes that a pipe would carry, so that nothing behaves differently h
     # spec: basic/transports/index/custom-preserve-lifecycle, basic/transports/index/custom-transports
     # spec: basic/transports/index/custom-reuse-stdio-framing
 
-Errors      where `send` or `receive` raises, or `receive` returns None, the connection ends. An OSError of
-            `open_stream` is a LocalError of `connect`.
-Threads     `mcp_ref memory server` reads for the server until `close`; workers answer. Of a stream of one's
-            own `receive` is called by one thread, `send` by one at a time, `close` by any, also while both
-            wait.
+Errors      if `send` or `receive` raises, or `receive` returns None, the connection ends. An OSError of
+            `open_stream` becomes a LocalError of `connect`.
+Threads     `mcp_ref memory server` reads for the server until `close`; workers answer. On a MessageStream
+            `receive` is called by one thread, `send` by one at a time, `close` by any, also while the other
+            two wait.
 """
 
 from __future__ import annotations
@@ -72,31 +72,31 @@ class ServedOptions(Protocol):
 
     @property
     def notices(self) -> Limit | None:
-        """Progress and log messages that one connection may be sent."""
+        """The limit on progress and log messages to one connection."""
 
     @property
     def ping_every(self) -> float | None:
-        """Seconds after which a client is pinged, if it is."""
+        """Seconds between two pings of a client; None if clients are not pinged."""
 
 
 class Served(Protocol):
-    """What a transport needs of the server that it serves to one client."""
+    """What a transport needs of the server, which it serves to one client."""
 
     @property
     def options(self) -> ServedOptions: ...
 
     @property
     def lifespan(self) -> Shared[Any]:
-        """What is entered while it is served."""
+        """Its lifespan, which is entered as long as it is served."""
 
     def attach(self, outbox: WayOut) -> Connection:
-        """A new client, which is sent its messages by `outbox`."""
+        """Attach a new client, whose messages go out by `outbox`."""
 
     def hang_up(self, connection: Connection, seconds: float) -> None:
-        """A client sends no more requests: end what is open, and let what runs finish for a while."""
+        """A client sends no more requests: end its subscriptions, and let what runs finish for a while."""
 
     def detach(self, connection: Connection, reason: str) -> None:
-        """A client is gone, or is left."""
+        """End the connection of a client, which has gone or is given up."""
 
 
 class Link:
@@ -143,9 +143,9 @@ class Link:
                 write.close(0.5)
 
     def _lose(self, connection: Connection, reason: str) -> None:
-        """The client does not answer any more: then nothing that it still says counts."""
+        """Give up a client that no longer answers: what it still sends is ignored."""
         connection.fail(reason)
-        with contextlib.suppress(OSError):  # it went just now
+        with contextlib.suppress(OSError):  # the client closed its end just now
             self._theirs.shutdown(socket.SHUT_RDWR)
 
     def read(
@@ -159,7 +159,7 @@ class Link:
         return "the server is in this process"
 
     def exit_reason(self) -> str:
-        """Why there is no more output."""
+        """Why the output of the server ended."""
         if self._problem is not None:
             return f"the server in this process could not serve: {message_of(self._problem)}"
         return "the server in this process closed the connection"
@@ -174,13 +174,14 @@ class Link:
         self._thread.join(5.0)
 
     def release(self) -> None:
-        """Give back the socket: for the thread that reads, at its end, or instead of it."""
+        """Close the socket: for the thread that reads, at its end, or instead of it."""
         self.write.close(0.5)
         with self._closing:
             self._ours.close()
 
 
 def _arrives(end: socket.socket) -> Callable[[], bool]:
+    """A function that waits for input on a socket, for `read_lines`."""
     poll = select.poll()
     poll.register(end.fileno(), select.POLLIN)
 
@@ -191,7 +192,7 @@ def _arrives(end: socket.socket) -> Callable[[], bool]:
     return ready
 
 
-# ------------------------------------------------------------------- transports of one's own
+# ------------------------------------------------------------------- custom transports
 
 
 class MessageStream(Protocol):
@@ -211,17 +212,17 @@ class MessageStream(Protocol):
 
 
 class ClientTransport(Protocol):
-    """How a client gets to its server, in a way of one's own: `connect(transport)`."""
+    """How a client connects to its server over a custom transport: `connect(transport)`."""
 
     def open_stream(self) -> MessageStream:
-        """A new connection to the server. Raises OSError if there is none to be had.
+        """Open a new connection to the server. Raises OSError if that fails.
 
-        It is called again where a server of 2026-07-28 was lost, with the next request.
+        Called again, with the next request, if the connection to a server of 2026-07-28 was lost.
         """
 
 
 def serve_stream(server: Served, stream: MessageStream) -> None:
-    """Serve one client on this thread, until the stream ends; then it is closed."""
+    """Serve one client on this thread until its stream ends; then close the stream."""
     reason = "the client closed the connection"
     try:
         with server.lifespan.used():
@@ -241,7 +242,7 @@ def serve_stream(server: Served, stream: MessageStream) -> None:
 
 
 def _lose(connection: Connection, stream: MessageStream, reason: str) -> None:
-    """The client does not answer any more."""
+    """Give up a client that no longer answers."""
     connection.fail(reason)
     stream.close()
 
@@ -266,7 +267,7 @@ def _receive_all(
 
 
 class StreamLink:
-    """A server behind a transport of one's own, as a client sees it."""
+    """A server behind a custom transport, as a client sees it."""
 
     peer_drained_input = True
 
@@ -279,7 +280,7 @@ class StreamLink:
         self._problem: Exception | None = None
         self._is_closed = False
         self.crashed = False
-        """Whether the connection ended, and not by us: then the next request may open another one."""
+        """Whether the connection ended without our `close`: then the next request may open another one."""
 
     def write(self, lines: bytes) -> None:
         """Send messages, a line each."""
@@ -300,7 +301,7 @@ class StreamLink:
         return f"the connection to the server, by {self._name}, is open"
 
     def exit_reason(self) -> str:
-        """Why there is no more to read."""
+        """Why the stream ended."""
         if self._problem is not None:
             return f"the connection broke: {message_of(self._problem)}"
         return "the server closed the connection"

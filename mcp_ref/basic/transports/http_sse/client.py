@@ -16,10 +16,10 @@ end of the stream is the end of the connection.
 The URI must be on the server that the stream came from: no message is ever sent to another.
 
 Revisions   2024-11-05. Servers that still have this transport may agree on a later one, with initialize.
-Errors      HttpError, RefusedByStatus (basic/transports/streamable_http/sending); InvalidResponse for a
+Errors      HttpError, RefusedByStatus (basic/transports/streamable_http/http_errors); InvalidResponse for a
             stream without a valid endpoint event; RequestTimeout; ConnectionClosed when the stream ended.
-Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never POSTs: its answers (to `ping`)
-            go to a worker, as do requests that no thread waits for.
+Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never POSTs: a worker POSTs its
+            responses (to `ping`), and the requests that no thread waits for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ __all__ = ["HttpSse"]
 _log = logger("mcp_ref.http")
 
 SILENCE_SECONDS = 300.0
-"""How long the stream of a server that sends keep-alive comments may be silent before it counts as lost."""
+"""Seconds for which the stream of a server that sends keep-alive comments may be silent, before it counts as
+lost."""
 
 _ENDPOINT_URI = re.compile(r"[!-~]{1,8000}")
 

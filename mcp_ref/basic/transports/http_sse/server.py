@@ -209,16 +209,16 @@ class OldTransport:
         outgoing = _PostOutgoing(session.stream, reply)
         try:
             message = self._app.bodies.receive(reply.environ, (), lambda: None)
-            self._app.start()  # it came slowly, perhaps, and the server has ended meanwhile
+            self._app.start()  # raises Refused if the body came slowly, and the server was closed meanwhile
             if type(message) is list:
                 if any(map(wants_answer, message)):
                     session.stream.pending.add(outgoing)
                 session.connection.receive_batch(message, outgoing)
             else:
                 self._route(session, message, outgoing)
-        except ProtocolError as problem:  # what is no message, and has no id to answer it by
+        except ProtocolError as problem:  # the body is not a message, and has no id to answer it by
             return refusal_body(reply, problem)
-        if session.is_over:  # it ended meanwhile: cancel what this POST has started
+        if session.is_over:  # the session ended meanwhile: cancel what this POST has started
             session.end("the session is over")
             raise _no_session()
         return accepted(reply)

@@ -3,12 +3,12 @@ basic/versioning, "Backward Compatibility with Initialization-Based Versions")
 
     client -> server   server/discover, in our newest modern version
     server -> client   a DiscoverResult     modern: go on in a version that both support
-                       a modern error       modern: try again in a version it names
+                       a modern error       modern: send it once more
                        any other error      legacy: send initialize
                        silence              after `probe_timeout` seconds, legacy: send initialize
 
-One request after the other, never both at once: a server that is sent both may answer both and be a legacy
-one from then on. So rules decide, and no race does:
+The two requests are sent one after the other, never both at once: a server that is sent both may answer both
+and be a legacy one from then on. So rules decide, and no race does:
 
     1. As long as initialize was not sent, the answer to the probe decides, whenever it comes.
     2. Once initialize was sent, its result decides: the server has opened a session. An answer to the probe
@@ -78,14 +78,14 @@ __all__ = [
 _log = logger("mcp_ref.client")
 
 PROBE_TIMEOUT_SECONDS = 5.0
-"""How long the probe waits unless `ClientOptions(probe_timeout=...)` says otherwise. A modern server must
-have started by then, on a busy machine as well; each connection to a silent legacy server costs as much."""
+"""Seconds for which the probe waits unless `ClientOptions(probe_timeout=...)` says otherwise. A modern server
+must have started by then, even on a busy machine; each connection to a silent legacy server costs as much."""
 
 MAX_KNOWN_ERAS = 1000
 """Servers whose era is remembered; the least recent is forgotten first."""
 
 KNOWN_ERA_SECONDS = 3600.0
-"""How long an era is remembered: in the end a server that was replaced by a newer one is probed again."""
+"""Seconds for which an era is remembered: so a server that was replaced by a newer one is probed again."""
 
 
 class Opens(KnowsServer, Protocol):

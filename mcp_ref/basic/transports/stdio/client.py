@@ -5,8 +5,8 @@ The client starts the server as a child process, and ends it (`Child.close`):
     start     a pipe each for stdin, stdout and stderr; a safe environment
     close     close stdin, wait, SIGTERM, wait, SIGKILL
 
-What the child writes to stderr is for people: it is printed to ours, or given to a function of the
-application's.
+What the child writes to stderr is for people: it is printed to our own stderr, or given to a function of the
+application.
 
 Revisions   all; 2026-07-28: the client sends no responses.
 Threads     `mcp_ref reader` reads stdout, `mcp_ref stderr` reads stderr.
@@ -50,7 +50,7 @@ INHERITED_VARIABLES = (
     "TZ",
     "USER",
 )
-"""The part of our environment that a child inherits: no secrets."""
+"""The variables of our environment that a child inherits: none that hold secrets."""
 
 
 def safe_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -62,14 +62,14 @@ def safe_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 MAX_COMMAND_CHARACTERS = 1000
-"""Length of a command in the error that says why it did not start."""
+"""Characters of a command in the error that says why it did not start."""
 
 MAX_LABEL_CHARACTERS = 200
-"""Length of a command in the error of a write: `python -c` may have a whole program in it."""
+"""Characters of a command in the error of a write: `python -c` may have a whole program in it."""
 
 
 LAST_WORDS_SECONDS = 5.0
-"""How long `close` waits for `on_stderr` to take the last lines of the server."""
+"""Seconds for which `close` waits for `on_stderr` to take the last lines of the server."""
 
 
 def _label(command: list[str], length: int) -> str:
@@ -82,7 +82,7 @@ def _label(command: list[str], length: int) -> str:
 def _start_error(command: list[str], problem: Exception) -> str:
     """The error for a command that does not start: why, and the call that was probably meant."""
     error = f"cannot start {_label(command, MAX_COMMAND_CHARACTERS)}: {problem}"
-    is_of_folder = isinstance(problem, OSError) and problem.filename != command[0]  # of cwd, that is
+    is_of_folder = isinstance(problem, OSError) and problem.filename != command[0]  # the folder is `cwd`
     advice = None if is_of_folder else call_for_command(command)
     return error if advice is None else f"{error}; write {advice}"
 
@@ -90,7 +90,7 @@ def _start_error(command: list[str], problem: Exception) -> str:
 class Child:
     """A server process that we started.  # spec: basic/transports/stdio/client-launches-server
 
-    Each descriptor has one owner, which closes it when it needs it no more:
+    Each descriptor has one owner, which closes it when it is no longer needed:
 
         stdin                 `close`, once no write is under way
         stdout, the pidfd     the thread that reads stdout: `release`
@@ -163,7 +163,7 @@ class Child:
 
     @property
     def peer_drained_input(self) -> bool:
-        """Whether it had read all that we wrote when its output ended."""
+        """Whether the child had read all that we wrote when its output ended."""
         return self._had_read and not self.write.broken
 
     def read(
@@ -177,6 +177,7 @@ class Child:
 
         def ready() -> bool:
             while True:
+                # Without a pidfd, look once a second whether the child is dead.
                 events = [descriptor for descriptor, _ in poll.poll(None if self._exit >= 0 else 1000)]
                 if self._stdout in events:
                     return True
@@ -195,7 +196,7 @@ class Child:
         self._had_read = stdin is None or stdin.closed or unread(self._stdin) == 0
 
     def _forward_stderr(self) -> None:
-        """Pass on what the child writes to stderr, until its end or `close`, and never take it for an error.
+        """Pass on what the child writes to stderr, until its end or `close`. It is never taken for an error.
 
         A grandchild may hold the pipe for much longer than the child lives.
         # spec: basic/transports/stdio/stderr-handling, basic/transports/stdio/stderr-not-error
@@ -266,7 +267,7 @@ class Child:
         return self._shown("is running")
 
     def _shown(self, what: str) -> str:
-        """The whole command, what is to be said of it, and what it said last."""
+        """An error text: the whole command, what happened to it, and what it wrote last."""
         return f"the server {_label(self.command, MAX_COMMAND_CHARACTERS)} {what}{self._said}"
 
     @property
@@ -338,7 +339,7 @@ class Child:
 
 
 class LastWords:
-    """The last lines that a child wrote and that were no messages, for the error about its end."""
+    """The last lines that a child wrote that were not messages, for the error about its end."""
 
     def __init__(self) -> None:
         self.stderr: deque[str] = deque(maxlen=20)

@@ -1,7 +1,7 @@
 """Lines of bytes (page: basic/transports/stdio; basic/transports until 2025-11-25).
 
 One message a line, in UTF-8: `read_lines` brings them in, a `Writer` sends them out. Neither needs a child:
-they work on any byte stream, a socket for one (basic/transports/index).
+they work on any byte stream, such as a socket (basic/transports/index).
 
 Revisions   2024-11-05  newline-delimited JSON-RPC
             2025-03-26  + UTF-8 is a must; a batch may stand on a line
@@ -30,21 +30,21 @@ __all__ = ["Writer", "read_lines"]
 _log = logger("mcp_ref.stdio")
 
 MAX_MESSAGE_BYTES = 64 << 20
-"""The longest line that is read; a longer one is skipped without being stored."""
+"""Bytes of the longest line that is read; a longer one is skipped without being stored."""
 
 PREFIX_BYTES = 256
-"""The beginning of a longer line, which is stored: enough for the id of the request that it answers."""
+"""Bytes of a longer line that are stored, from its beginning: enough for the id of most messages."""
 
 CHUNK_BYTES = 64 << 10
-"""One read; a pipe that fills it holds more, and is read by MAX_CHUNK_BYTES."""
+"""Bytes of a read. One that is full means that the pipe holds more: the next may have MAX_CHUNK_BYTES."""
 
 MAX_CHUNK_BYTES = 1 << 20
 
 SHORT_WAIT_SECONDS = 0.1
-"""How long a sender blocks on a peer that does not read, before the rest of its message is queued."""
+"""Seconds for which a sender blocks on a peer that reads nothing before it queues the rest of its message."""
 
 STALL_SECONDS = 60.0
-"""How long a peer may leave our bytes unread before the connection is closed."""
+"""Seconds for which a peer may leave our bytes unread before the connection is closed."""
 
 # ------------------------------------------------------------------------- the framing
 
@@ -92,7 +92,7 @@ def read_lines(
 
 
 def _chunks(descriptor: int, ready: Callable[[], bool] | None) -> Iterator[bytes]:
-    """The input as it comes, until its end, or until `ready` says that it ends."""
+    """The input as it comes, until its end, or until `ready` returns False."""
     size = CHUNK_BYTES
     while ready is None or ready():
         try:
@@ -125,12 +125,15 @@ class Writer:
         forks.register(self)
 
     def __call__(self, data: bytes) -> None:
-        """Write all of it."""
+        """Write all of the data. Raises ConnectionClosed."""
         if self.begin(data, self._stall) < len(data):
             raise ConnectionClosed(f"{self._peer} has read nothing for {self._stall:g} s")
 
     def begin(self, data: bytes, wait: float = SHORT_WAIT_SECONDS) -> int:
-        """Write until the peer takes nothing for `wait` seconds; returns the number of bytes."""
+        """Write until the peer takes nothing for `wait` seconds; returns the number of bytes written.
+
+        Raises ConnectionClosed.
+        """
         wait = min(wait, self._stall)
         with self._writing:
             rest = memoryview(data)
@@ -148,7 +151,7 @@ class Writer:
             return len(data) - len(rest)
 
     def _has_room(self, seconds: float) -> bool:
-        """Wait until the peer has read, or the writer was closed. False after so many seconds."""
+        """Wait until the peer has read, or the writer was closed. False if neither happens in `seconds`."""
         end = time.monotonic() + seconds
         while not self._poll.poll(max(0.0, min(SHORT_WAIT_SECONDS, end - time.monotonic())) * 1000):
             if self._closed:

@@ -79,9 +79,9 @@ def serve(server: ServedAlone) -> None:
 
 
 def _end_tasks(server: ServedAlone) -> None:
-    """Have the tasks that run here fail: before the connection ends, so that those that wait are told.
+    """Fail the tasks that run here, before the connection ends, so that clients that wait for them are told.
 
-    Not if the server is served in another way as well.
+    Not if the server is also served in another way, in which the tasks can go on.
     """
     if server.lifespan.is_in_last_use:
         server.tasks.fail()
@@ -116,7 +116,7 @@ def _own_streams() -> Iterator[tuple[int, int]]:
 
 
 class _Streams:
-    """The two descriptors of the protocol, which a forked child has as well."""
+    """The two descriptors of the protocol, of which a forked child has copies."""
 
     def __init__(self, nothing: int, *descriptors: int) -> None:
         self._nothing = nothing
