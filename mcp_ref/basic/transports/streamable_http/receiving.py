@@ -143,7 +143,7 @@ class Kind(NamedTuple):
     retry_ms: int | None = None
     """If not None, the stream begins with an event that has an id, this time to wait, and no data."""
     preface: bytes = b""
-    """The event with which the stream begins otherwise (basic/transports/http_sse/server)."""
+    """The event with which the stream begins if `retry_ms` is None (basic/transports/http_sse/server)."""
     event: str | None = None
     """The name of each event; None where events need none."""
 
@@ -569,7 +569,9 @@ def _finish(sender: StreamableHttp, exchange: HttpExchange) -> None:
 
 
 def _resume(call: Call, sender: StreamableHttp, way: Way, stream: Following) -> None:
-    """Read what follows the last event, over another connection. Raises ConnectionClosed, InvalidResponse.
+    """Read what follows the last event, over another connection.
+
+    Raises ConnectionClosed, InvalidResponse, Aborted, Expired.
 
     # spec: basic/transports/streamable-http/sse-client-polls
     # spec: basic/transports/streamable-http/loss-mitigated-by-resuming

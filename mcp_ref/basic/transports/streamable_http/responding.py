@@ -504,7 +504,7 @@ class ModernEra:
     def __init__(self, app: Application) -> None:
         self._app = app
         self.connection: Connection
-        """Serves all modern requests: each brings in its `_meta` what it says of its client."""
+        """The connection of all modern requests: what differs between their clients is in each `_meta`."""
 
     def begin(self) -> None:
         """Attach the connection, with the first request in this process."""

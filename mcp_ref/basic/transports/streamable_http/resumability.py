@@ -30,8 +30,8 @@ OVERHEAD = 1000
 
 
 FREED_AT_ONCE = 16
-"""One part in so many of the limit is freed at once: to free a little for each new event would cost each of
-them a look at all streams."""
+"""A sixteenth of the limit is freed at once: to free a little for each new event would cost each of them a
+look at all streams."""
 
 
 class StoredEvents:

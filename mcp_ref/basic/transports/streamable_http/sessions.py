@@ -29,8 +29,8 @@ Errors      server: 400 for no session id, an unknown version or Last-Event-ID, 
             message; 404 for a session that is unknown, over, or another principal's; 503 for too many
             sessions, 429 for too many of one owner.
             # spec: basic/transports/streamable-http/session-terminated-404
-            client: InvalidResponse for an id with other characters than visible ASCII; the 404 itself
-            after RENEWALS new sessions within a minute.
+            client: InvalidResponse for an id that is not visible ASCII, or is too long; the 404 itself after
+            RENEWALS new sessions within a minute.
 Threads     any. `_lock` guards the table of sessions; it is not held while a session ends. The thread
             `mcp_ref sessions` ends sessions that were not used. On the client `_renewal` is held by the
             thread that opens a session; others wait for it within their deadlines. While it is held, only
