@@ -87,7 +87,7 @@ def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
 
 
 def _words_for(exchange: HttpExchange) -> str:
-    """What a status means, in words for an error message; "" if there are none for it."""
+    """What a status means, in words for an error message; "" for most."""
     status = exchange.status
     if 300 <= status < 400:
         where = one_line(without_query(exchange.header("location") or "")) or "nowhere"
