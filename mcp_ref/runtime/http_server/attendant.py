@@ -1,18 +1,18 @@
 """The attendant: one thread of a WSGI application that looks after the responses which are under way.
 
-The threads of requests are busy with them. So this one asks, a few times a second and for all together,
-which clients have left, and has each response look whether it was silent for too long. Whatever it does is
-short: it waits for no client, and for no lock that is held during a write.
+The threads of requests are busy with their handlers. So this thread finds out, a few times a second and for
+all responses together, which clients have left, and has each response check whether it was silent for too
+long. Each of its steps is short: it waits for no client, and for no lock that is held during a write.
 
-    watch(response)         a response is under way: two steps, since every request takes them
-    leave(response)         it is over
-    flush_soon(response)    it holds something back, which is to be written in a moment
+    watch(response)         a response is under way; every request calls this, so it does very little
+    leave(response)         the response is over
+    flush_soon(response)    the response holds something back, which must be written in a moment
 
 500 silent responses cost it about 1 ms a round, with one poll.
 
 Threads     `mcp_ref attendant`, a daemon. It is started by the first response that is watched, and ends with
-            `close`. It sleeps once a whole round went by without a response: woken for each of many quick
-            ones, it would cost each of them the switch of a thread, some 20 us.
+            `close`. It sleeps only after a whole round without a response: if it slept sooner, many quick
+            responses would each have to wake it, at the cost of a thread switch, some 20 us.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["Attendant", "Attended"]
 _log = logger("mcp_ref.http")
 
 LOOK_SECONDS = 0.25
-"""Seconds between two rounds, at most: within a second a client that left is noticed."""
+"""The longest time between two rounds, in seconds: a client that left is noticed within a second."""
 
 FLUSH_SECONDS = 0.001
-"""Seconds after which what was held back is written."""
+"""Seconds for which a response holds something back before it is written."""
 
 SLEEP_SECONDS = 60.0
-"""Seconds after which it looks all the same, while there is nothing to look after."""
+"""The longest sleep, in seconds, while there is nothing to look after."""
 
 
 class Attended(Protocol):
@@ -43,37 +43,37 @@ class Attended(Protocol):
 
     @property
     def reply(self) -> HttpReply | None:
-        """What tells whether its client is there; None once it is over."""
+        """The reply, which knows whether its client is still there; None once the response is over."""
 
     def client_left(self) -> None:
-        """Its client has gone. Must not wait."""
+        """Called once when its client has gone. Must not wait."""
 
     def attend(self, now: float) -> None:
-        """See whether anything is due. Must not wait."""
+        """Check whether anything is due, such as a sign of life. Must not wait."""
 
     def fail(self, problem: BaseException) -> None:
-        """End it. Not called by the attendant, but by those who ask it what is under way."""
+        """End the response with an error. Called by users of `Attendant.watched`, not by the attendant."""
 
 
 class HoldsBack(Protocol):
     """A response that holds something back for a moment."""
 
     def flush_held(self) -> bool:
-        """Write what was held back; False to be asked again. Must not wait."""
+        """Write what was held back. Returns False to be called again a moment later. Must not wait."""
 
 
 class Attendant:
-    """Who is watched, and the thread that watches."""
+    """The responses that are watched, and the thread that watches them."""
 
     def __init__(self, pause: float = LOOK_SECONDS) -> None:
-        """`pause` is the time between two rounds."""
+        """`pause` is the time between two rounds, in seconds."""
         self._pause = pause
         self.forked()
 
     def forked(self) -> None:
         """Begin with nothing to watch: at the start, and again in a forked child."""
         self.watched: dict[Attended, None] = {}
-        """Those that are under way. Each step on it is one that needs no lock."""
+        """The responses that are under way. No lock: each operation on the table is atomic."""
         self._holding: dict[HoldsBack, None] = {}  # as `watched`
         self._is_used = False  # whether anything was watched since the last round
         self._is_asleep = False
@@ -92,7 +92,7 @@ class Attendant:
             self._wake()
 
     def leave(self, response: Attended) -> None:
-        """Look after it no more."""
+        """Stop looking after a response."""
         self.watched.pop(response, None)
 
     def flush_soon(self, response: HoldsBack) -> None:
@@ -127,23 +127,24 @@ class Attendant:
                 self._look()
             except Exception:  # a fault with one response must not be the end of all rounds
                 _log.exception("the attendant failed")
-            # First asleep, then a last look: a response that comes between the two is not missed.
+            # In this order: `watch` sets `_is_used`, then reads `_is_asleep`. So a response that comes now is
+            # either seen by the test below or wakes this thread.
             self._is_asleep = True
             if not (self._is_used or self.watched or self._is_closed):
                 self._wakes.acquire(timeout=SLEEP_SECONDS)
             self._is_asleep = False
 
     def _flush_held(self) -> None:
-        """Let responses write what they hold back, for no longer than the next round can wait."""
+        """Have responses write what they hold back, for one pause at most, lest the next round be late."""
         end = time.monotonic() + self._pause
         while self._holding and time.monotonic() < end:
-            time.sleep(FLUSH_SECONDS)  # so that they hold back what comes in the meantime
+            time.sleep(FLUSH_SECONDS)  # what is said in the meantime joins the same write
             for each in list(self._holding):
                 if each.flush_held():
                     self._holding.pop(each, None)
 
     def _look(self) -> None:
-        """One round."""
+        """Run one round: tell the responses whose clients have left, and attend to all others."""
         replies = {each: each.reply for each in list(self.watched)}
         asked = [(each, reply) for each, reply in replies.items() if reply is not None]
         left = has_left([reply for _, reply in asked])

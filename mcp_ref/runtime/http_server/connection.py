@@ -3,17 +3,18 @@
     Step 1   the head is read and parsed; a bad one is answered with its status and closes the connection
     Step 2   a small body is read now, a larger one while the application reads `wsgi.input`
     Step 3   the application runs, on this thread, and its response goes out piece by piece
-    Step 4   what it left of the body is read, up to 64 KiB; beyond that the connection is closed
+    Step 4   what it left of the body is read and dropped, up to 64 KiB; if more is left, or the unknown rest
+             of a body in chunks, the connection is closed
 
 After an early answer the client may still be sending. If the connection were closed at once, the system would
 answer what arrives with a reset, and the client would lose the answer that it had not read yet. So our side
 is shut first, and what still arrives is read and dropped for a while (`_linger`).
 
-An application that fails before the head was sent is answered with 500. After that the connection is reset:
-where its end is the end of the body, half a response must not look like a whole one.
+If an application fails before the head was sent, the answer is a 500. If it fails later, the connection is
+reset: where the end of the connection marks the end of the body, half a response would look like a whole one.
 
-Errors      all end here. `mcp_ref.http` logs the failure of an application with its traceback, and at DEBUG
-            what happens to connections.
+Errors      are handled here. `mcp_ref.http` logs the failure of an application with its traceback, and at
+            DEBUG what happens to connections.
 Threads     each connection has its own, `mcp_ref http N` (runtime/http_server/server).
 """
 
@@ -48,9 +49,10 @@ _log = logger("mcp_ref.http")
 MAX_SMALL_BODY_BYTES = 65536
 """A body up to this size is read before the application runs."""
 MAX_REMEMBERED_HEAD_BYTES = 4096
-"""Bounds the memory of an idle connection: a longer head is parsed anew each time."""
+"""The longest head that is remembered, to bound the memory of an idle connection; a longer one is parsed
+each time."""
 MAX_LINGER_SECONDS = 2.0
-"""After an early answer the connection is closed when nothing arrives for so long."""
+"""After an early answer the connection is closed when nothing has arrived for this many seconds."""
 
 
 class HttpConnection:
@@ -65,7 +67,7 @@ class HttpConnection:
         self._receiver = RequestReceiver(connection, server.limits)
         self._base_environ = _base_environ(connection, address, server)
         self._last_text = b""
-        self._last_head: RequestHead | None = None  # what `_last_text` says
+        self._last_head: RequestHead | None = None  # `_last_text`, parsed
 
     def run(self) -> None:
         server = self._server
@@ -75,7 +77,9 @@ class HttpConnection:
                 if not self._serve_request(text):
                     break
                 server.running.discard(self._socket)
-                if server.is_closing:  # after the line above: `close` shuts the others
+                # Only after the line above: `close` sets `is_closing`, then shuts what is not in `running`.
+                # In the other order both could pass this connection over.
+                if server.is_closing:
                     break
         except BadRequest as problem:
             self._refuse(problem)
@@ -105,7 +109,7 @@ class HttpConnection:
             if forks.count != process:  # the application forked, and this is the child: the parent answers
                 forks.end_child()
             response.send(result)
-        except BaseException as problem:  # `exit()` in an application is answered, too
+        except BaseException as problem:  # also SystemExit: `exit()` in an application is answered with 500
             if forks.count != process:
                 forks.end_child(problem)
             self._end_failed(response, problem)
@@ -128,7 +132,7 @@ class HttpConnection:
         return head
 
     def _open_body(self, head: RequestHead, environ: dict[str, Any]) -> Body | None:
-        """Make `wsgi.input`. Returns the body if it is read while the application runs."""
+        """Set `wsgi.input`. Returns the body if it is read while the application runs, else None."""
         receiver = self._receiver
         if not head.body_bytes:
             environ["wsgi.input"] = io.BytesIO()
@@ -154,7 +158,7 @@ class HttpConnection:
         return not body.left
 
     def _end_failed(self, response: Response, problem: BaseException) -> None:
-        """End a request whose application raised something: because of its client, or by its own fault."""
+        """End a request whose application raised something: its client's fault, or its own."""
         is_clients = response.is_broken or self._receiver.failed or isinstance(problem, BadRequest)
         if is_clients:
             self._log_problem(problem)
@@ -163,7 +167,7 @@ class HttpConnection:
         if response.is_complete:
             return
         if response.has_begun:
-            # Zero seconds of SO_LINGER: `close` sends a reset.
+            # SO_LINGER of zero seconds makes `close` send a reset.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 0))
         elif isinstance(problem, BadRequest):
             self._refuse(problem)

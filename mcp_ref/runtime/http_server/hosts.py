@@ -26,12 +26,12 @@ __all__ = ["Hosts", "Origin", "Origins"]
 
 
 class Origin(NamedTuple):
-    """Scheme, host and port (RFC 6454). A host is one without a scheme."""
+    """Scheme, host and port (RFC 6454). A host has the scheme ""."""
 
     scheme: str
     host: str
     port: int
-    """NO_PORT where it was left out; in a pattern, ANY_PORT for all."""
+    """NO_PORT if it was left out; in a pattern, ANY_PORT if it holds at every port."""
 
 
 NO_PORT, ANY_PORT = 0, -1
@@ -41,7 +41,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST_AND_PORT = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9_][a-z0-9._-]{0,253})(?::([0-9]{0,5}))?")
 # RFC 3986, section 3.1
 _ORIGIN_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,30}")
-# [scheme "://"] ["*."] the rest [":*"]: a star stands nowhere else
+# [scheme "://"] ["*."] the rest [":*"]: a star may stand nowhere else
 _PATTERN = re.compile(r"([^*]*://)?(\*\.)?([^*]*?)(:\*)?")
 _PORT = re.compile(r":[0-9]*$")
 
@@ -99,7 +99,7 @@ class Hosts:
         return True
 
     def __contains__(self, text: str) -> bool:
-        """Whether the header names a member of the list. Text that is no host is in no list, not even "*"."""
+        """Whether the header names a member of the list. What does not parse is in no list, not even "*"."""
         origin = self.parse(text)
         if origin is None:
             return False

@@ -1,17 +1,19 @@
 """What a client of the embedded HTTP server sends, read from its socket within limits of size and time.
 
-A connection has one `RequestReceiver`: it reads the head of one request after another. `open_body` gives what
-the application reads as `wsgi.input`; it ends where the request ends, also for an application that reads on.
+A connection has one `RequestReceiver`: it reads the head of one request after another. `open_body` returns
+the body that the application reads as `wsgi.input`. It ends where the request ends: an application that reads
+on gets b"", and never a byte of the next request.
 
     head of a request      `idle` seconds until its first byte, `patience` until it is complete
-    body                   `patience`, and one second more for each 64 KiB that have arrived
+    body                   `patience`, and one second more for each 64 KiB that have arrived; if `patience` is
+                           not above `idle`, silence of `patience` ends it too
 
 A limit between two bytes alone would let a client hold its thread for hours with a byte now and then; a limit
 for the whole body alone would cut off large uploads on slow lines. So the time grows with what has arrived.
 
 Errors      `BadRequest` with the status of the answer; a client that leaves is a ConnectionError.
 Threads     the connection's own.
-POSIX       the time-outs of the kernel are set, in the layout of a `timeval`.
+POSIX       time-outs are set in the kernel, as a C `timeval`.
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ __all__ = ["Body", "ChunkedBody", "Limits", "RequestReceiver", "SizedBody", "set
 BODY_BYTES_PER_SECOND = 65536
 """The rate below which the body of a slow client runs out of time."""
 MAX_DRAINED_BYTES = 65536
-"""So much of a body that the application did not read is read before the next request."""
+"""The longest unread rest of a body that is read and dropped, so that the next request can follow."""
 MAX_CHUNK_SIZE_LINE_BYTES = 1024
-"""The line before a chunk, which says its size."""
+"""The longest line before a chunk, which says the size of the chunk."""
 MAX_TRAILER_BYTES = 8192
-"""All trailers of a body: the fields that may follow its last chunk."""
+"""All trailers of a body together: the fields that may follow its last chunk."""
 
 _END_OF_HEAD = b"\r\n\r\n"
 _BARE_LF = re.compile(rb"(?<!\r)\n")
@@ -57,26 +59,26 @@ _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t -~\x80-\xff]*)?")
 def set_kernel_timeout(connection: socket.socket, option: int, seconds: float) -> None:
     """Set SO_RCVTIMEO or SO_SNDTIMEO: a call that waits longer raises BlockingIOError.
 
-    `settimeout` would do, but costs a `poll` before each read and each write, also where nothing waits.
+    `settimeout` would do as well, but costs a `poll` before each read and write, even if neither has to wait.
     """
     limit = struct.pack("@ll", int(seconds), max(1, int(seconds % 1 * 1e6)))
     connection.setsockopt(socket.SOL_SOCKET, option, limit)
 
 
 class Limits(NamedTuple):
-    """What the clients of one server may take of it. Times are in seconds."""
+    """What clients may take of one server. Times are in seconds."""
 
     max_connections: int = 1000
     idle: float = 30.0
-    """Between two requests of a connection."""
+    """How long a connection may wait for its next request to begin."""
     patience: float = 10.0
-    """Until a request has arrived."""
+    """How long a request may take to arrive; a body has more time the longer it is."""
     stall: float = 60.0
-    """During which a client reads nothing of a response."""
+    """How long a client may read nothing of a response."""
     max_header_bytes: int = 65536
     max_body_bytes: int = 256 << 20
-    """Of a body in chunks, and of what is read and dropped so that a client that still sends can read its
-    answer. What a body may be is up to the application."""
+    """Bounds a body in chunks, and what is read and dropped so that a client that still sends can read its
+    answer. A body with a Content-Length is for the application to judge."""
 
 
 class RequestReceiver:
@@ -86,18 +88,18 @@ class RequestReceiver:
         self._connection = connection
         self.limits = limits
         self.buffered = b""
-        """What has arrived and was not read yet: perhaps the beginning of the next request."""
+        """Bytes that have arrived and are not used yet: of the body, or of the next request."""
         self.owes_continue = False
         """Whether the client waits for `100 Continue` before it sends the body."""
         self.failed = False
         """Whether a request broke off: what may still arrive belongs to it, and is not a new request."""
         self._waited = 0.0  # seconds, for this request
-        self._bonus = 0.0  # seconds that it has gained by what arrived
+        self._bonus = 0.0  # seconds that its body has gained by arriving
         self._tick = min(limits.idle, limits.patience)  # seconds after which the kernel ends a read
         set_kernel_timeout(connection, socket.SO_RCVTIMEO, self._tick)
 
     def read_head(self) -> bytes | None:
-        """The head of the next request; None if the client left or was idle for too long."""
+        """Return the head of the next request; None if the client left or was idle for too long."""
         data, self.buffered = self.buffered, b""
         data = data or self._read_when_idle()
         if data[:1] == b"\r":  # RFC 9112, section 2.2: an empty line before a request is ignored
@@ -114,7 +116,7 @@ class RequestReceiver:
         return data[:end]
 
     def _read_when_idle(self) -> bytes:
-        """The first bytes of a request; b"" if the client left or was idle for too long."""
+        """Return the first bytes of a request; b"" if the client left or was idle for too long."""
         waited = 0.0
         while waited < self.limits.idle:
             try:
@@ -124,7 +126,10 @@ class RequestReceiver:
         return b""
 
     def _complete_head(self, data: bytes) -> tuple[bytes, int]:
-        """Read a head that did not arrive in one piece. What cannot become a head is refused at once."""
+        """Read on until a head is complete. Returns what was read, and where the head ends in it.
+
+        Bytes that cannot become a head are refused at once.
+        """
         head = bytearray(data)
         checked = 0
         while (end := head.find(_END_OF_HEAD, max(0, checked - 3))) < 0:
@@ -144,12 +149,12 @@ class RequestReceiver:
         return BadRequest(f"a head of more than {self.limits.max_header_bytes} bytes", HEADERS_TOO_LARGE)
 
     def begin_body(self, head: RequestHead) -> None:
-        """From here on the body has `patience` seconds to arrive."""
+        """Start the time limit of a body: it has `patience` seconds to arrive, and more as it arrives."""
         self._waited = self._bonus = 0.0
         self.owes_continue = head.wants_continue and not self.buffered
 
     def open_body(self, head: RequestHead) -> Body:
-        """The body as the application reads it, after `begin_body`."""
+        """Return the body as the application reads it, after `begin_body`."""
         return ChunkedBody(self) if head.body_bytes == CHUNKED else SizedBody(self, head.body_bytes)
 
     def read_exactly(self, size: int) -> bytes:
@@ -159,7 +164,7 @@ class RequestReceiver:
         return data
 
     def read_some(self, size: int) -> bytes:
-        """At least one byte, and at most `size`, of a request that has begun."""
+        """Return 1 to `size` bytes of a request that has begun. Raises BadRequest, ConnectionError."""
         if self.buffered:
             data, self.buffered = self.buffered[:size], self.buffered[size:]
             return data
@@ -184,12 +189,13 @@ class RequestReceiver:
                 return received
 
     def _is_late(self, received: bytes | None) -> bool:
-        # The kernel's time-out may end a little early: silence for a tick of `patience` is late in any case.
+        # The kernel's time-out may end a little early, with `_waited` just below `patience`. So a silent tick
+        # is late if a tick is `patience` long, as by default: even for a body that has gained time.
         is_silent = received is None and self._tick >= self.limits.patience
         return is_silent or self._waited > self.limits.patience + self._bonus
 
     def extend_time(self, body_bytes: int) -> None:
-        """So much of the body has arrived: the rest may take longer."""
+        """Give the rest of a body more time, for the bytes of it that have arrived."""
         self._bonus += body_bytes / BODY_BYTES_PER_SECOND
 
 
@@ -197,20 +203,23 @@ class Body(io.RawIOBase):
     """A body that is read while it arrives."""
 
     left = 0
-    """Bytes that are still to come; CHUNKED before the last chunk was seen."""
+    """How many bytes are still to be read; CHUNKED until the last chunk was read."""
 
     def __init__(self, receiver: RequestReceiver) -> None:
         self._receiver = receiver
 
     @abstractmethod
     def read_some(self, size: int) -> bytes:
-        """Some bytes, b"" at the end of the body."""
+        """Return some bytes, b"" at the end of the body."""
 
     def leaves_rest(self) -> bool:
-        """Whether it will not be read to its end, as the head of the response is being sent."""
+        """Whether the rest of the body will stay unread, so that the connection must be closed.
+
+        Asked when the head of the response is sent; after that no `100 Continue` may be sent any more.
+        """
         if not self.left:
             return False
-        # A client that was not told to continue may send its body all the same: what comes next is unknown.
+        # A client that was not told to continue may send its body or not: what its next bytes are is unknown.
         was_uninvited, self._receiver.owes_continue = self._receiver.owes_continue, False
         return was_uninvited or self._receiver.failed or not 0 < self.left <= MAX_DRAINED_BYTES
 
@@ -244,13 +253,13 @@ class SizedBody(Body):
 
 
 class ChunkedBody(Body):
-    """A body in chunks. Each line of the framing must be as RFC 9112 has it, to the letter."""
+    """A body in chunks. Each line of the framing must follow RFC 9112 to the letter."""
 
     def __init__(self, receiver: RequestReceiver) -> None:
         super().__init__(receiver)
         self.left = CHUNKED
-        # Bytes that have arrived, and how many of them are used up: to cut off each chunk would copy the
-        # rest each time, which for chunks of one byte takes quadratic time.
+        # Bytes that have arrived, and how many of them are used up. Cutting off each chunk instead would copy
+        # the rest each time: quadratic time for chunks of one byte.
         self._data, self._at = b"", 0
         self._chunk_left = 0
         self._has_begun = False
@@ -286,7 +295,7 @@ class ChunkedBody(Body):
             self._skip_trailers()
 
     def _skip_trailers(self) -> None:
-        """Check the trailers like headers, and drop them: added to the headers they could forge some."""
+        """Check the trailers like headers, and drop them: merged into the headers they could forge one."""
         too_many = BadRequest(
             f"more than {MAX_HEADERS} trailers, or {MAX_TRAILER_BYTES} bytes", HEADERS_TOO_LARGE
         )
@@ -302,7 +311,7 @@ class ChunkedBody(Body):
         self._receiver.buffered, self._data, self.left = self._data[self._at :], b"", 0
 
     def _read_line(self, limit: int, too_long: BadRequest | None = None) -> bytes:
-        """A line, without its end. Raises `too_long` for one that does not end within the limit."""
+        """Return a line, without its end. Raises `too_long` if it does not end within `limit` bytes."""
         while (end := self._data.find(b"\n", self._at)) < 0 and len(self._data) - self._at < limit:
             self._data, self._at = self._data[self._at :] + self._receiver.read_some(8192), 0
         line = self._data[self._at : end + 1]

@@ -1,25 +1,25 @@
 """The response to one HTTP request of a WSGI application, which any thread may begin, write, and end.
 
-WSGI has two ways to send a body: the application returns it, or it calls `write`, which `start_response` has
-returned. Only the second lets a thread that is busy say something meanwhile, and lets another thread say it
-for it. `HttpReply` hides how the WSGI servers differ in that:
+WSGI has two ways to send a body: the application returns it, or it calls `write`, which `start_response`
+returned. Only `write` can send something while the thread of the application is still busy, and can be called
+by another thread in its place. `HttpReply` hides how the WSGI servers differ in that:
 
     server      a write that its client does not read     that the client left        an end before the return
     embedded    fails after `stall` seconds               its socket says so          `Response.end_early`
     gunicorn    fails after STALL_SECONDS, set here       its socket says so          the socket is shut
     waitress    goes to memory, up to 16 MiB; then waits  asked by a function         not possible
-    another     as it likes                               only a failed write tells   not possible
+    another     as that server does it                    only a failed write tells   not possible
 
-What is said in quick succession is written together: a piece that follows a write within HOLD_SECONDS is held
-back, until it is 8 KiB with those that follow, or is flushed a millisecond later. A tool that reports its
-progress 1,000 times in a row takes 7 ms so, and 15 ms if each report is a write of its own.
+Pieces in quick succession are written together: a piece that follows a write within HOLD_SECONDS is held back
+until 8 KiB are held, or until it is flushed a millisecond later. This way a tool that reports its progress
+1,000 times in a row takes 7 ms, and 15 ms if each report is a write of its own.
 
-A middleware may keep `write` from the application: then nothing can be said before the answer, and
-WriteRefused says so.
+A middleware may keep `write` from the application: then nothing can be sent before the application returns,
+and `write` raises WriteRefused.
 
 Errors      ClientLeft; WriteRefused of runtime/errors.
-Threads     any, but one at a time in `begin`, `write`, `whole` and `end_early`: their callers hold a lock.
-            `cut` is for a thread that did not get that lock.
+Threads     any, but one at a time in the methods that send (`begin`, `write`, `write_soon`, `whole`,
+            `end_early`): their callers hold a lock. `cut` is for a thread that did not get that lock.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ __all__ = ["ClientLeft", "Headers", "HttpReply", "has_left"]
 Headers = list[tuple[str, str]]
 
 STALL_SECONDS = 60.0
-"""Seconds in which a client of gunicorn reads nothing until a write fails: gunicorn would wait for ever."""
+"""Seconds that a client of gunicorn may read nothing before a write fails; gunicorn would wait for ever."""
 
 HOLD_SECONDS = 0.001
-"""Seconds after a write in which the next piece is held back."""
+"""Seconds after a write during which the next piece is held back."""
 
 MAX_HELD_BYTES = 8192
-"""Bytes with which it is written all the same: so few that a socket which takes any takes all of them."""
+"""Held-back bytes at which they are written: so few that a socket which takes any takes all of them."""
 
 SAFE_UNREAD_BYTES = 8 << 20
-"""Bytes that waitress takes into memory in any case; with more, a write may wait for the client."""
+"""Bytes of a response that waitress buffers in any case; beyond that, a write may wait for the client."""
 
 
 BEGUN_AGAIN = ConnectionClosed, ConnectionClosed("the response is begun again"), None
-"""What `start_response` wants where it is called twice (`exc_info`): nothing was sent yet."""
+"""The `exc_info` that WSGI requires of a second call of `start_response`, before anything was sent."""
 
 
 class ClientLeft(ConnectionClosed):
@@ -63,27 +63,27 @@ class ClientLeft(ConnectionClosed):
 
 
 class HttpReply:
-    """What goes back to one HTTP request; and who sent it."""
+    """The response to one HTTP request, beside the environ and the principal of that request."""
 
     def __init__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> None:
         self.environ = environ
         self.principal: str | None = None
-        """Who asks, if that is known."""
+        """On whose behalf the request is made, if that is known."""
         self.headers: Headers = []
         """Sent with every response to this request."""
         self.status = 0
-        """0 until it has begun."""
+        """The status, 0 until the response has begun."""
         self.is_sent = False
-        """Whether anything of it was sent, or may have been: if not, it can be begun once more."""
+        """Whether any byte was sent, or may have been: if not, the response can be begun once more."""
         self._start = start_response
         self._write: Callable[[bytes], object] | None = None
         self._written = 0  # bytes
         self._wrote_at = 0.0
         self.held = b""
-        """Held back, to be written with what follows."""
+        """The bytes that are held back, to be written with what follows."""
 
     def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
-        """Say the status and the headers. They are sent with the first bytes of the body.
+        """Set the status and the headers. They are sent with the first bytes of the body.
 
         May be done once more if nothing was sent yet, as after a refused write.
         """
@@ -92,7 +92,7 @@ class HttpReply:
         self.status = status
 
     def whole(self, status: int, body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[bytes, ...]:
-        """A response whose body is all there: what the application returns for it."""
+        """Begin a response whose body is all there. Returns what the application must return to WSGI."""
         again = () if not self.status else (BEGUN_AGAIN,)
         all_headers = [*headers, ("Content-Length", str(len(body))), *self.headers]
         self._write = self._start(reason(status), all_headers, *again)
@@ -100,7 +100,7 @@ class HttpReply:
         return (body,) if body and self.environ["REQUEST_METHOD"] != "HEAD" else ()
 
     def write_soon(self, piece: bytes) -> bool:
-        """Send a piece now, or hold it back. True if it is the first held: then `write` is to follow soon."""
+        """Send a piece now, or hold it back. True if it is the first held: `write` must follow soon."""
         is_first = not self.held
         self.held += piece
         if len(self.held) < MAX_HELD_BYTES and time.monotonic() - self._wrote_at < HOLD_SECONDS:
@@ -109,7 +109,7 @@ class HttpReply:
         return False
 
     def take_held(self) -> bytes:
-        """What was held back, for a caller that sends it, or drops it."""
+        """Return what was held back, for a caller that sends it or drops it."""
         held, self.held = self.held, b""
         return held
 
@@ -132,14 +132,14 @@ class HttpReply:
         self.is_sent = True
 
     def _limit_stall(self) -> None:
-        """Where the server itself would wait for ever."""
+        """Limit how long a write may wait, under a server that would wait for ever."""
         connection = self.environ.get("gunicorn.socket")
         if isinstance(connection, socket.socket) and connection.gettimeout() is None:
             with contextlib.suppress(OSError):
                 set_kernel_timeout(connection, socket.SO_SNDTIMEO, STALL_SECONDS)
 
     def _failure(self, problem: Exception) -> Exception:
-        """What a failed write means. The exception of waitress for it is none of the system's."""
+        """The error that a failed write means. ClientDisconnected is waitress's, and not an OSError."""
         if isinstance(problem, OSError) or type(problem).__name__ == "ClientDisconnected" or self._written:
             self.is_sent = True
             self.cut()  # half a piece may have been sent: nothing may follow it
@@ -147,7 +147,7 @@ class HttpReply:
         return WriteRefused(f"{type(problem).__name__}: {problem}"[:300])
 
     def end_early(self) -> bool:
-        """End the response though the application has not returned. False if the server cannot do that."""
+        """End the response before the application returns. False if the server cannot do that."""
         embedded, connection = self.environ.get("mcp_ref.response"), self.connection
         if embedded is None and connection is None:
             return False
@@ -161,14 +161,14 @@ class HttpReply:
         return True
 
     def cut(self) -> None:
-        """Close the connection under a thread that is writing: its write fails."""
+        """Shut the connection under a thread that is writing: its write fails."""
         if self.connection is not None:
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
 
     @property
     def connection(self) -> socket.socket | None:
-        """The socket, where the server shows it and it can be asked; TLS cannot."""
+        """The socket; None if the server does not show it, or it is of TLS, which cannot be peeked into."""
         shown = self.environ.get("werkzeug.socket") or self.environ.get("gunicorn.socket")
         return None if isinstance(shown, ssl.SSLSocket) else shown
 
@@ -192,7 +192,7 @@ class HttpReply:
 
 @functools.cache
 def reason(status: int) -> str:
-    """The status line's words; there are few statuses."""
+    """The status with its phrase, as `start_response` takes it. Cached: there are few statuses."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
@@ -200,13 +200,13 @@ def reason(status: int) -> str:
 
 
 SHUT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR | select.POLLNVAL
-"""Linux says by itself that a peer has shut its side, also behind what it has sent ahead."""
+"""Poll flags of a peer that has gone. Linux (POLLRDHUP) sets them even if bytes sent ahead are unread."""
 
 
 def has_left(replies: Sequence[HttpReply]) -> list[bool]:
-    """Of several requests, whether the client of each has gone; their sockets are asked all at once.
+    """Whether the client of each reply has gone. One poll asks all their sockets.
 
-    A client that shut its side of the connection counts as gone, since one that waits for an answer does not.
+    A client that shut its side of the connection counts as gone: while it waits for an answer, it does not.
     """
     left = [False] * len(replies)
     poll, numbers = select.poll(), {}
@@ -227,7 +227,7 @@ def has_left(replies: Sequence[HttpReply]) -> list[bool]:
 
 
 def _is_at_end(connection: socket.socket) -> bool:
-    """Whether a connection that can be read has nothing to read. What a client sends ahead stays there."""
+    """Whether a readable connection is at its end. Bytes that the client sent ahead are not consumed."""
     try:
         return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:  # the poll promised too much

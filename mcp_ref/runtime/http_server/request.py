@@ -1,10 +1,10 @@
 """The head of an HTTP request, as the embedded server reads it: strictly by RFC 9112.
 
-`parse_head` makes a WSGI environ of it, and finds out where the request ends. A byte that is not where the
-grammar wants it is refused. A lenient parser would be shorter and would serve the same clients; but two
-parsers that read the same bytes differently, a proxy's and ours, are what request smuggling is made of. So
-there is one Host, one length, one kind of line end, and no header whose name an environ would confuse with
-another's.
+`parse_head` makes a WSGI environ of it, and finds out where the request ends. A head with a byte that the
+grammar does not allow in its place is refused. A lenient parser would be shorter and would serve the same
+clients; but two parsers that read the same bytes differently, a proxy's and ours, are what request smuggling
+is made of. So there is one Host, one length, one kind of line end, and no header whose name an environ would
+confuse with another's.
 
 Errors      `BadRequest` with the status of the answer; the connection ends after it.
 """
@@ -36,15 +36,16 @@ MAX_REQUEST_LINE_BYTES = 8192
 """The longest request line; most of it is the URL."""
 HEADERS_TOO_LARGE = "431 Request Header Fields Too Large"
 MAX_HEADERS = 100
-"""Header lines of a request, or trailers of a body."""
+"""The most header lines of a request, or trailers of a body."""
 CHUNKED = -1
 """The length of a body in chunks, which is unknown before its end."""
 
 MAX_KNOWN_NAMES = 300
 MAX_KNOWN_NAME_CHARACTERS = 40
-"""Bounds of the names that are remembered with their keys: they are what clients write.
+"""How many header names, and how long ones, are cached with their environ keys (`_known_key`): bounded, since
+clients choose them.
 
-Without that a request with a new head of ten headers takes 31 us of processor time instead of 25.
+Without the cache a request with a new head of ten headers takes 31 us of processor time instead of 25.
 """
 
 # RFC 9110, section 5.5: a field value has visible characters, spaces, tabs, and bytes above 127.
@@ -58,7 +59,7 @@ _HOST_CHARACTERS = re.compile(r"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 
 
 class BadRequest(OSError):
-    """A request that is refused, with a message for the client, and the code and reason of the answer."""
+    """A request that is refused, with a message for its client, and the status of the answer."""
 
     def __init__(self, message: str, status: str = "400 Bad Request") -> None:
         super().__init__(message)
@@ -70,7 +71,7 @@ def uri_too_long() -> BadRequest:
 
 
 def excerpt(text: str) -> str:
-    """Part of a request, short enough and in ASCII, so that it may stand in the answer."""
+    """Part of a request, cut short and in ASCII, so that an answer may quote it."""
     return ascii(text if len(text) <= 40 else text[:40] + "...")
 
 
@@ -80,7 +81,7 @@ def is_token(text: str) -> bool:
 
 
 def _has_control_characters(head: bytes, line_ends: int = 0) -> bool:
-    """Whether anything but field bytes and so many CR LF is in a head."""
+    """Whether a head has any byte besides FIELD_BYTES and the CR LF of `line_ends` lines."""
     return len(head.translate(None, FIELD_BYTES)) != 2 * line_ends
 
 
@@ -88,11 +89,11 @@ class RequestHead(NamedTuple):
     """What the head of a request says."""
 
     environ: dict[str, Any]
-    """To be copied for each request with this head."""
+    """Copied for each request with this head, since applications may change theirs."""
     body_bytes: int
     """The length of the body, or CHUNKED."""
     is_http_1_0: bool
-    """Such a client knows no chunks, and gets one response on a connection."""
+    """Whether the client speaks HTTP/1.0: it knows no chunks, and gets one response on a connection."""
     wants_close: bool
     """Whether the client sends no further request."""
     wants_continue: bool
@@ -100,7 +101,7 @@ class RequestHead(NamedTuple):
 
 
 def check_field_line(line: bytes) -> None:
-    """Raises BadRequest for a line that cannot be a header or a trailer."""
+    """Check a header line or a trailer. Raises BadRequest."""
     name, colon, _ = line.decode("latin-1").partition(":")
     if not colon or not is_token(name):
         raise BadRequest(f"not a header line: {excerpt(line.decode('latin-1'))}")
@@ -153,7 +154,7 @@ def _parse_request_line(line: str, environ: dict[str, Any]) -> str | None:
 
 
 def _path_and_authority(method: str, where: str) -> tuple[str, str | None]:
-    """Of `http://host/path`, the form for proxies that a server must accept too, and of `OPTIONS *`."""
+    """Split `http://host/path`, the form for proxies that a server must accept too; or take `OPTIONS *`."""
     if where == "*" and method == "OPTIONS":
         return where, None
     scheme, _, rest = where.partition("://")
@@ -179,7 +180,7 @@ _known_key = functools.lru_cache(maxsize=MAX_KNOWN_NAMES)(_environ_key)
 
 
 def _joined(key: str, before: str, value: str) -> str:
-    """The value of a header that occurs again."""
+    """The value of a header that occurs twice. Raises BadRequest if it may not."""
     if key in ("HTTP_HOST", "HTTP_TRANSFER_ENCODING"):
         name = key.removeprefix("HTTP_").replace("_", "-").title()
         raise BadRequest(f"more than one {name} header")
@@ -193,7 +194,7 @@ def _joined(key: str, before: str, value: str) -> str:
 def _check_host(environ: dict[str, Any], authority: str | None, is_http_1_0: bool) -> None:
     if "HTTP_HOST" not in environ and not is_http_1_0:
         raise BadRequest("no Host header")
-    if authority is not None:  # RFC 9112, section 3.2.2: then the Host header does not count
+    if authority is not None:  # RFC 9112, section 3.2.2: it replaces the Host header
         environ["HTTP_HOST"] = authority
     host = environ.get("HTTP_HOST", "")
     if not _HOST_CHARACTERS.fullmatch(host):

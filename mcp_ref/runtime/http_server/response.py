@@ -3,12 +3,12 @@
     a list or tuple         head, Content-Length and the whole body in one write
     any other iterable      the head goes out with the first piece, even an empty one; each piece at once,
                             in a chunk of its own unless the application gave a Content-Length
-    `write(...)`            the same; a list that is returned after it goes out together with the end
+    `write(...)`            the same; a list that is returned afterwards goes out together with the end
 
 A client of HTTP/1.0 gets no chunks: there the end of the connection is the end of the body.
 
-An application whose thread is busy may still end the response, on any thread:
-`environ["mcp_ref.response"].end_early()`. The connection takes no other request after it.
+While the thread of the application is busy, any thread may end the response for it:
+`environ["mcp_ref.response"].end_early()`. The connection takes no other request after that.
 
 Errors      a client that reads nothing for too long is a ConnectionAbortedError, one that left is the
             system's own error; `is_broken` is set then. A mistake of the application raises ValueError,
@@ -34,7 +34,7 @@ __all__ = ["Response", "short_response"]
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 
 MAX_JOINED_BYTES = 65536
-"""Up to this size pieces are joined to one write; more costs longer to copy than a second write takes."""
+"""The most bytes that are joined for one write; copying more takes longer than a second write."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -52,7 +52,7 @@ def short_response(status: str, message: str, *header_lines: str) -> bytes:
 
 
 class Closes(Protocol):
-    """What the connections belong to."""
+    """The server of a connection, as far as a response has to know it."""
 
     is_closing: bool
 
@@ -70,8 +70,8 @@ class Response:
         wants_close: bool,
         body: Body | None = None,
     ) -> None:
-        """The connection is closed after it if the client `wants_close`, if the server is closing, or if the
-        request has a `body` that will not be read to its end.
+        """The connection is closed after this response if the client `wants_close`, if the server is closing,
+        or if the request has a `body` that will not be read to its end.
         """
         self._connection = connection
         self._is_http_1_0 = is_http_1_0
@@ -80,8 +80,8 @@ class Response:
         self._status = ""
         self._headers: list[tuple[str, str]] = []
         self._is_chunked = False
-        self._has_no_body = False  # whatever the application gives
-        self._length_left: int | None = None  # of the Content-Length
+        self._has_no_body = False  # then pieces of the application are dropped
+        self._length_left: int | None = None  # bytes of the Content-Length that are still to be sent
         self.has_begun = False
         """Whether the head was sent."""
         self.closes = wants_close
@@ -92,7 +92,7 @@ class Response:
         """Whether sending failed."""
 
     def send(self, result: Iterable[bytes]) -> None:
-        """Send what the application returned, to its end; nothing after `end_early`."""
+        """Send all that the application returned; nothing if `end_early` came first."""
         try:
             if self.is_complete:
                 return
@@ -122,7 +122,7 @@ class Response:
         return self.write
 
     def write(self, piece: bytes) -> None:
-        """Send a piece of the body now, and the head before the first."""
+        """Send a piece of the body now, with the head before the first one."""
         if not isinstance(piece, bytes):
             raise TypeError(f"the body of a response is bytes, not {type(piece).__name__}")
         head = b"" if self.has_begun else self._head(None)
@@ -151,8 +151,10 @@ class Response:
         self.is_complete = True
 
     def end_early(self) -> None:
-        """End the response now, though the application has not returned. The client sees the end of the body,
-        and of the connection, which the application's thread could not serve any further.
+        """End the response before the application returns.
+
+        The client sees the end of the body and of the connection: the connection's thread is still in the
+        application, and could not serve another request.
         """
         self.closes = True
         if not self.is_complete:
@@ -184,7 +186,7 @@ class Response:
         return head
 
     def _add_headers(self, lines: list[str]) -> bool:
-        """Add the application's headers, except those of the connection. Returns whether a date is there."""
+        """Add the application's headers, except Connection. Returns whether Date is among them."""
         has_date = False
         for name, value in self._headers:
             lower = name.lower()

@@ -4,18 +4,19 @@
     .serve()                       accepts until `.stop()`, which any thread and any signal handler may call
     .close(seconds)                lets requests run that long, then closes all connections
 
-Why not werkzeug's own server, which is a dependency: it closes a connection after each response, has no
-limits, and parses a head as if it were an e-mail. And why a thread for each connection, not a selector: the
-application blocks, so each request needs a thread anyway, and an idle connection costs a stack that is hardly
-touched.
+Why not werkzeug's own server, although werkzeug is a dependency: it closes a connection after each response,
+has no limits, and parses a head as if it were an e-mail. And why a thread for each connection, not a
+selector: the application blocks, so each request needs a thread anyway, and an idle connection costs only a
+stack that is hardly touched.
 
-Limits      runtime/http_server/receiving has them. One connection more gets a short 503.
-Errors      OSError where the address cannot be used. `mcp_ref.http` logs the failure of an application with
-            its traceback, and at DEBUG what happens to connections.
+Limits      `Limits` in runtime/http_server/receiving. A connection beyond `max_connections` gets a short 503.
+Errors      OSError if the address cannot be used. `mcp_ref.http` logs the failure of an application with its
+            traceback, and at DEBUG what happens to connections.
 Threads     the caller of `serve` accepts, and refuses. Each connection has a thread, `mcp_ref http N`, that
-            reads, runs the application, and writes. `_changed` guards the table of open connections: a
-            socket in it is not closed yet, so `close` shuts no descriptor that has become another's.
-POSIX       the time-outs of the kernel are used; this module does not run on Windows.
+            reads, runs the application, and writes. `_changed` guards the table of open connections. A
+            thread takes its socket out of the table before it closes it, so `close` never shuts a descriptor
+            that the system has given to another socket.
+POSIX       time-outs are set in the kernel; this module does not run on Windows.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ __all__ = ["HttpServer"]
 _log = logger("mcp_ref.http")
 
 REFUSED_OPEN_SECONDS = 1.0
-"""A refused connection stays open for so long, so that its client can read why."""
+"""Seconds that a refused connection stays open, so that its client can read why it was refused."""
 MAX_REFUSED_OPEN = 64
-"""Refused connections that are still open."""
+"""The most refused connections that stay open at once; beyond that the oldest is closed."""
 BACKLOG = 1024
-"""Connections that the system holds until they are accepted."""
+"""The most connections that the system queues until they are accepted."""
 LOOK_SECONDS = 0.5
-"""The loop that accepts looks at least so often for refused connections that are to be closed."""
+"""The longest time, in seconds, between two looks for refused connections that must be closed."""
 NO_RESOURCES_SECONDS = 0.2
-"""Pause before the next attempt to accept when the system has no descriptor or no memory."""
+"""Seconds before the next attempt to accept, when the system has no descriptor or no memory left."""
 JOIN_SECONDS = 1.0
-"""Time for threads to end whose connections were shut."""
+"""Seconds that `close` waits for `serve` to return, and for the threads of connections that it has shut."""
 
 DEFAULT_LIMITS = Limits()
 
@@ -61,7 +62,7 @@ _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class HttpServer:
-    """Listens from the start; serves while `serve` runs."""
+    """An HTTP server: it listens from its creation, and answers while `serve` runs."""
 
     def __init__(
         self, app: WSGIApplication, host: str = "127.0.0.1", port: int = 8000, limits: Limits = DEFAULT_LIMITS
@@ -70,7 +71,7 @@ class HttpServer:
         self.limits = limits
         self.is_closing = False
         self.running: set[socket.socket] = set()
-        """Connections that are in a request."""
+        """The sockets of connections that are serving a request."""
         self._listener = _listen(host, port)
         self.host = host
         self.port: int = self._listener.getsockname()[1]
@@ -79,10 +80,11 @@ class HttpServer:
         self._not_serving.set()
         self._changed = threading.Condition()
         self._threads: dict[socket.socket, threading.Thread] = {}  # guarded by _changed: open connections
-        # A thread leaves the table just before it ends; `close` waits for it here.
+        # `close` waits for the threads in here: they leave the table above a moment before they end.
         self._started: WeakSet[threading.Thread] = WeakSet()
         self._count = 0
-        # When to close it, and the connection. Belongs to the thread that accepts.
+        # When to close each refused connection, and the connection. Used by the thread that accepts, and by
+        # `close` after that.
         self._refused: deque[tuple[float, socket.socket]] = deque()
         forks.register(self)
 
@@ -95,7 +97,7 @@ class HttpServer:
         return len(self._threads)
 
     def forked(self) -> None:
-        """Close a forked child's copies of the sockets, on which the parent goes on serving."""
+        """In a forked child, close the copies of the sockets; the parent goes on serving on its own."""
         self._changed = threading.Condition()
         if not self.is_serving:
             return
@@ -105,7 +107,7 @@ class HttpServer:
         self._listener.close()
 
     def serve(self) -> None:
-        """Accept connections until `stop`; Ctrl-C counts as one."""
+        """Accept connections until `stop` is called or Ctrl-C is pressed."""
         if self.is_closing:
             return
         self._not_serving.clear()
@@ -114,7 +116,7 @@ class HttpServer:
             listening.register(self._listener, select.POLLIN)
             while not self._is_stopped:
                 if listening.poll(LOOK_SECONDS * 1000):
-                    # Ctrl-C waits until the thread is in the table: `close` would not wait for it otherwise.
+                    # Ctrl-C has to wait until the thread is in the table, or `close` would not wait for it.
                     with Uninterrupted():
                         self._accept()
                 self._close_refused(time.monotonic())
@@ -127,10 +129,10 @@ class HttpServer:
     def _accept(self) -> None:
         try:
             connection, address = self._listener.accept()
-        except OSError as problem:  # also: the client has left, or `stop` woke the loop
+        except OSError as problem:  # also if the client has left already, or `stop` woke the loop
             if problem.errno in _NO_RESOURCES:
                 _log.warning("cannot accept a connection: %s", problem)
-                with self._changed:  # the end of a connection gives resources back
+                with self._changed:  # until a connection ends, which gives resources back
                     self._changed.wait(NO_RESOURCES_SECONDS)
             return
         if self.connections >= self.limits.max_connections:
@@ -156,7 +158,7 @@ class HttpServer:
             connection.setblocking(False)
             connection.send(answer)
             connection.shutdown(socket.SHUT_WR)
-        # Closed now, it would be reset by the request that is just arriving, and the answer lost.
+        # Not closed yet: a request that arrives on a closed socket causes a reset, and the answer is lost.
         self._refused.append((time.monotonic() + REFUSED_OPEN_SECONDS, connection))
         if len(self._refused) > MAX_REFUSED_OPEN:
             self._refused.popleft()[1].close()
@@ -181,24 +183,24 @@ class HttpServer:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Accept no more. Returns at once; open connections go on."""
+        """Accept no more connections. Returns at once; open connections go on."""
         self._is_stopped = True
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the loop
 
     def close(self, seconds: float = 3.0) -> None:
-        """Stop, let requests run for so many seconds, and close all connections."""
-        # Step 1: no more connections; each response says from now on that its connection is closed.
+        """Stop, let requests run for up to `seconds`, then close all connections."""
+        # Step 1: accept no more; from now on each response says that its connection will be closed.
         self.is_closing = True
         self.stop()
         self._not_serving.wait(JOIN_SECONDS)
         self._stop_listening()
-        # Step 2: connections without a request see their end.
+        # Step 2: shut the connections without a request for reading: their threads end.
         end = time.monotonic() + seconds
         self._shut(socket.SHUT_RD, idle_only=True)
         if self._join(end):
             return
-        # Step 3: the time is up for the others.
+        # Step 3: the time of the others is up.
         self._shut(socket.SHUT_RDWR)
         if not self._join(time.monotonic() + JOIN_SECONDS):
             _log.warning("%d connections are still in a request that does not end", self.connections)
@@ -235,5 +237,5 @@ def _listen(host: str, port: int) -> socket.socket:
         number = getattr(problem, "errno", errno.EINVAL)
         reason = "the port is in use" if number == errno.EADDRINUSE else str(problem)
         raise OSError(number, f"cannot listen on {host}, port {port}: {reason}") from problem
-    listener.setblocking(False)  # a client that leaves before it is accepted must not hold up the loop
+    listener.setblocking(False)  # `accept` must not wait if the client has left since `poll`
     return listener
