@@ -1,10 +1,10 @@
-"""HTTP requests with one time limit for the whole, which any thread can end.
+"""HTTP requests with one time limit for the whole exchange, which any thread can end.
 
-addresses    whom an IP address reaches
-authorizing  what gives a request its right to be answered
+addresses    kinds of IP addresses: public, private, this machine itself
+authorizing  what adds credentials to requests, and is told of those that are refused
 client       the exchanges of one client with its server, and how many run at once
 exchange     one request and its response
-fetching     documents of servers that strangers name
+fetching     documents from URLs that strangers name
 settings     headers, cookies, proxies and certificates, from a `requests.Session`
 sockets      deadlines beneath urllib3, and reads that another thread can end
 """

@@ -1,14 +1,14 @@
-"""IP addresses by whom they reach: everybody, a private network, this very machine.
+"""Kinds of IP addresses, by where they lead: the Internet, a private network, this machine itself.
 
-A URL that a stranger names may lead to where only this machine can go: a service on its loopback interface, a
-router, the metadata service of a cloud. What counts is the address behind a name, and behind an IPv6 address
-the IPv4 address that it stands for.
+A URL that a stranger names may lead to a place that only this machine can reach: a service on its loopback
+interface, a router, the metadata service of a cloud. What counts is the address behind a name, and, behind an
+IPv6 address, the IPv4 address that it stands for.
 
-    PUBLIC       anybody reaches it
+    PUBLIC       anyone can reach it
     LOOPBACK     127.0.0.0/8, ::1
     LINK_LOCAL   169.254.0.0/16, fe80::/10
     PRIVATE      10.0.0.0/8, 192.168.0.0/16, fc00::/7 and all others that are routed nowhere
-    UNUSABLE     no server's: unspecified, multicast, reserved
+    UNUSABLE     no server has it: unspecified, multicast, reserved
 
 Threads     plain functions.
 """
@@ -25,7 +25,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Reach(enum.Enum):
-    """Whom an address reaches."""
+    """The kind of an address."""
 
     PUBLIC = "a public address"
     LOOPBACK = "a loopback address"
@@ -43,13 +43,15 @@ _WORST_FIRST = (Reach.UNUSABLE, Reach.LINK_LOCAL, Reach.LOOPBACK, Reach.PRIVATE,
 
 
 def reach(text: str) -> Reach:
-    """Whom an IP address reaches, also by an address within it. Raises ValueError for anything else."""
+    """Return the kind of an IP address; the worst one, if it holds another address. Raises ValueError."""
     found = {_reach(address) for address in _with_inner(ipaddress.ip_address(text.partition("%")[0]))}
     return next(kind for kind in _WORST_FIRST if kind in found)
 
 
 def _with_inner(address: Address) -> Iterator[Address]:
-    """An address, or the IPv4 address that it stands for; both, where a gateway would decide."""
+    """Yield the addresses that may be reached: this one, the IPv4 address that it stands for, or both where
+    that is up to a gateway.
+    """
     if isinstance(address, ipaddress.IPv4Address):
         yield address
         return
@@ -82,7 +84,7 @@ def _reach(address: Address) -> Reach:
 
 
 def _is_routed(address: Address) -> bool:
-    """Whether it is in use throughout the Internet; what is within it is looked at by itself."""
+    """Whether an address is routed on the Internet. An address within it is judged by itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address.is_global
     if address in _NAT64_LOCAL or address.is_site_local:
@@ -91,7 +93,7 @@ def _is_routed(address: Address) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host of a URL is this very machine, without asking anybody: an address, or localhost."""
+    """Whether a host of a URL is this machine itself: a loopback address, or localhost. Looks up no name."""
     name = host.strip("[]").lower()
     try:
         return reach(name) is Reach.LOOPBACK

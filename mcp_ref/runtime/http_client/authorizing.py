@@ -1,15 +1,15 @@
-"""What gives each HTTP request of a client its right to be answered.
+"""Authorizers: they add credentials to each HTTP request of a client, and get new ones if it is refused.
 
     authorizer.headers("POST", url)       -> {"Authorization": "Bearer ..."}
     ... 401 or 403 ...
     authorizer.refused(refusal, deadline) -> True: the request is sent once more, with new headers
 
-An exchange (runtime/http_client/exchange) asks for the headers of each request that it sends, and says what
-became of them. Its slot is kept while the authorizer is at work, its connection is given back. Where that
-takes a person, time stands still for the deadline: `with deadline.hold()`.
+An exchange (runtime/http_client/exchange) asks for the headers of each request that it sends, and reports
+whether they were refused or accepted. While the authorizer is at work, the exchange keeps its slot, but gives
+its connection back. Where a person has to act, the authorizer stops the deadline: `with deadline.hold()`.
 
-Errors      McpError of an authorizer is the outcome of the request: no token is to be had.
-Threads     any, and many at once: an authorizer sees to its own locks.
+Errors      an McpError that an authorizer raises is the outcome of the request: no token can be had.
+Threads     any, and many at once: an authorizer takes care of its own locks.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from mcp_ref.runtime.threads.deadlines import Deadline
 __all__ = ["MAX_AUTHORIZATIONS", "Authorizer", "Refusal"]
 
 MAX_AUTHORIZATIONS = 3
-"""How often one request is sent again with other headers."""
+"""How often one request is sent again with other headers, at most."""
 REFUSALS = (401, 403)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer to a request whose authorization was not enough."""
+    """A 401 or 403: the authorization of the request was not enough."""
 
     status: int
     challenge: str | None
@@ -37,7 +37,7 @@ class Refusal:
     nonce: str | None
     """The DPoP-Nonce header."""
     sent: Mapping[str, str]
-    """The headers of the authorizer that the request had."""
+    """The headers that the authorizer had given for the request."""
     peer: str | None = None
     """The IP address of the server that refused it; None behind a proxy."""
 
@@ -52,10 +52,13 @@ class Authorizer(Protocol):
         """The headers of a request that is about to be sent. May wait for a new token. Raises McpError."""
 
     def refused(self, refusal: Refusal, deadline: Deadline) -> bool:
-        """Whether to send the request once more. Raises McpError where authorization failed for good."""
+        """Get other credentials. Returns whether to send the request once more.
+
+        Raises McpError if authorization failed for good.
+        """
 
     def accepted(self, nonce: str | None) -> None:
-        """A response of another status came; and the DPoP-Nonce that it brought."""
+        """Called after a response with any other status, with its DPoP-Nonce header."""
 
     def stop(self) -> None:
-        """The client is closed: let go of what waits. Any number of times."""
+        """The client is closed: end all waits, and ask for nothing more. Any number of times."""

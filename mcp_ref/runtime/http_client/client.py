@@ -1,20 +1,20 @@
-"""An HTTP client of one server: exchanges with a deadline, a bounded number at once.
+"""An HTTP client of one server: a bounded number of exchanges at once, each with a deadline.
 
     http = HttpClient(url)
     with http.new(deadline) as exchange:
-        exchange.send("POST", headers, body)        until the head of the response is here
+        exchange.send("POST", headers, body)        returns when the head of the response is here
         exchange.status, exchange.header("...")
         exchange.read(limit)                        the whole body, or
         exchange.read1(n)                           what has arrived of it
 
-An exchange waits for a slot as long as its deadline allows. Open streams occupy slots for hours, and calls
-may be waiting for an answer of ours that needs one. So there are a few more slots for what is urgent: without
-them 64 streams could block each other for ever.
+An exchange waits for a slot as long as its deadline allows. Open streams occupy slots for hours, and a call
+may be waiting for our answer to a question, which needs a slot itself. So urgent exchanges have a few extra
+slots: without them, 64 streams that wait for such answers would occupy all slots for ever.
 
 Errors      Aborted, Expired of runtime/http_client/sockets.
-Threads     any; an exchange is run by one thread at a time. `_changed` guards who is under way; nothing is
-            waited for while it is held but itself. A semaphore would not do: those waiting must see `stop`,
-            `abort` and deadlines that move.
+Threads     any; an exchange is run by one thread at a time. `_changed` guards the set of exchanges under way;
+            a thread that holds it waits for nothing but a change. A semaphore would not do: a thread that
+            waits for a slot must notice `stop`, `abort`, and that its deadline has moved.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from mcp_ref.runtime.threads.deadlines import Deadline
 __all__ = ["MAX_EXTRA_EXCHANGES", "HttpClient"]
 
 MAX_EXTRA_EXCHANGES = 16
-"""Urgent exchanges beyond the limit."""
+"""Slots beyond the limit, for urgent exchanges."""
 LOOK_SECONDS = 1.0
-"""A wait for a slot looks at its deadline at least so often: the deadline may move."""
+"""The longest time, in seconds, until a wait for a slot looks at its deadline again, which may move."""
 
 
 class HttpClient:
@@ -54,12 +54,13 @@ class HttpClient:
     ) -> None:
         """`headers` go with each request; a function that returns them is called each time.
 
-        What `auth` says of a request wins over any other header (runtime/http_client/authorizing).
+        The headers of `auth` (runtime/http_client/authorizing) win over all others. `limit` is the number of
+        slots.
         """
         self.limit = limit
         self.auth = auth
         self.on_message: Callable[[str, bytes], object] | None = None
-        """Is told each message as it crosses: ">" and the body of a request, "<" and that of an answer."""
+        """Called with each message as it crosses: ">" and one that is sent, "<" and one that is received."""
         self.settings = Settings(url, session, headers, limit + MAX_EXTRA_EXCHANGES)
         self._changed = threading.Condition()
         self._under_way: set[HttpExchange] = set()  # guarded by _changed
@@ -67,7 +68,7 @@ class HttpClient:
         forks.register(self)
 
     def forked(self) -> None:
-        """Begin no more exchanges in a forked child: all are the parent's."""
+        """Begin no more exchanges in a forked child: connections and slots are the parent's."""
         self._changed = threading.Condition()
         self._is_stopped = True
         for exchange in self._under_way:
@@ -76,15 +77,15 @@ class HttpClient:
         self.settings.forked()
 
     def tell(self, direction: str, message: bytes | None) -> None:
-        """Tell `on_message` of a message, if there is one and if it wants to know."""
+        """Call `on_message`, if there is one, unless the message is empty."""
         if self.on_message is not None and message:
             self.on_message(direction, message)
 
     def new(self, deadline: Deadline | None, **options: Any) -> HttpExchange:
-        """An exchange that has not begun.
+        """Return an exchange that has not begun.
 
         An `urgent` one may exceed the limit, because others may be waiting for it. After `stop` only a `last`
-        one may begin. `read_timeout` is how many seconds may pass without a byte.
+        one may begin. `read_timeout` is how many seconds may pass without a byte of the response.
         """
         return HttpExchange(self, deadline, **options)
 
@@ -119,7 +120,7 @@ class HttpClient:
             raise Expired
 
     def wake(self) -> None:
-        """Have those that wait in `enter` look again."""
+        """Have the threads that wait in `enter` look again."""
         with self._changed:
             self._changed.notify_all()
 

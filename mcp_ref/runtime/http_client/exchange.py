@@ -1,11 +1,12 @@
 """One HTTP exchange: a request goes out, its response comes in, and any thread may end it.
 
-It uses the pool of urllib3 beneath a session of requests directly, at half the cost of the session. Nothing
-is sent twice unless the caller says that it may be, and nothing to another server than that of the URL.
+It uses the urllib3 pool beneath a `requests.Session` directly, at half the cost of the session. A request
+that the server may have acted on is sent again only if the caller allows it. Nothing is sent to another
+server than that of the URL.
 
 Errors      ConnectionClosed, which says how far the exchange came; TooLong for a body; Aborted and Expired of
             runtime/http_client/sockets. None of them repeats the value of a header.
-Threads     an exchange is run by one thread at a time; `abort` is for any.
+Threads     an exchange is run by one thread at a time; any thread may call `abort`.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["HttpExchange", "TooLong", "innermost_reason", "without_query"]
 
 MAX_DRAINED_BYTES = 65536
-"""An unread body up to this size is read rather than its connection closed."""
+"""An unread rest of a body up to this size is read, so that its connection can be used again."""
 MAX_DRAIN_SECONDS = 1.0
-"""Time for the rest of a body that is read for the sake of its connection."""
+"""Seconds for reading such a rest."""
 REPEATABLE_REDIRECTS = {"GET": (301, 302, 303, 307, 308), "POST": (307, 308)}
 """Statuses after which the same method and body are sent to another target (RFC 9110, section 15.4)."""
 
@@ -48,7 +49,7 @@ class TooLong(Exception):
 
 
 class HttpExchange(Lease):
-    """One request and its response. Use it in a `with`, which gives its connection back."""
+    """One request and its response. Use it in a `with`, which gives its connection and its slot back."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class HttpExchange(Lease):
         self._is_last, self._is_urgent = last, urgent
         self._response: Any = None
         self.sent: tuple[str, Headers] = ("", {})
-        """Of the last request: its target, the client's own or where a redirect led, and its headers."""
+        """Target and headers of the last request. The target is the client's own, or where a redirect led."""
         self.status = 0
 
     def abort(self) -> None:
@@ -87,13 +88,13 @@ class HttpExchange(Lease):
     ) -> None:
         """Send the request, and wait for the head of the response.
 
-        Where the client has an authorizer, a request that is refused is sent again for as long as that says
-        so, a few times at most.
+        If the client has an authorizer, a request that is refused is sent again with new credentials for as
+        long as the authorizer says so, MAX_AUTHORIZATIONS times at most.
 
-        `target` is the request target, if not that of the client's URL. A redirect within the server is
-        followed, once, if it repeats the request. What `repeats` is sent again where a kept connection ended
-        before it was answered. Raises ConnectionClosed, Aborted, Expired, what the authorizer raises, and
-        closes the exchange then.
+        `target` is the request target, if not that of the client's URL. One redirect within the server is
+        followed, if its status repeats method and body. `repeats` says that the request may be done twice: it
+        is sent again if a kept-alive connection ended before any answer. Raises ConnectionClosed, Aborted,
+        Expired, and what the authorizer raises; the exchange is closed then.
         """
         settings = self._client.settings
         self._client.enter(self, is_urgent=self._is_urgent, is_last=self._is_last)
@@ -127,7 +128,7 @@ class HttpExchange(Lease):
                 )
         except (HTTPError, OSError, http.client.HTTPException) as problem:
             error = self._error_for(problem)
-            # A server may have closed a kept connection for its age, and not have read the request.
+            # A server may have closed a kept-alive connection for its age, without reading the request.
             is_stale = not self.is_new_connection and not self.has_received
             if not (repeats and is_stale and isinstance(error, ConnectionClosed)):
                 raise error from None
@@ -139,7 +140,7 @@ class HttpExchange(Lease):
     def _send_authorized(
         self, method: str, target: str, headers: Headers, body: bytes | None, *, repeats: bool = False
     ) -> None:
-        """Send with what the authorizer says; again for as long as it says so, a few times at most."""
+        """Send with the headers of the authorizer; again, with new ones, while it says so."""
         auth = cast("Authorizer", self._client.auth)
         for refusals in range(MAX_AUTHORIZATIONS + 1):
             self.sent = target, headers
@@ -152,7 +153,7 @@ class HttpExchange(Lease):
                 return
 
     def _is_to_be_repeated(self, auth: Authorizer, sent: Headers) -> bool:
-        """Whether a request that was refused is sent once more, with what the authorizer says then."""
+        """Tell the authorizer of a refusal. Returns whether to send the request once more."""
         challenge, nonce = self.header("www-authenticate"), self.header("dpop-nonce")
         refusal = Refusal(self.status, challenge, nonce, sent, self.peer)
         self._keep_response()
@@ -162,7 +163,7 @@ class HttpExchange(Lease):
         return True
 
     def _keep_response(self) -> None:
-        """Read the response now, and give the connection back: what follows may take a person minutes.
+        """Read the response now, and give the connection back: a person may need minutes for what follows.
 
         Of a long body only the beginning is kept.
         """
@@ -177,14 +178,15 @@ class HttpExchange(Lease):
         )
 
     def _error_for(self, problem: Exception) -> Exception:
-        """The error for a failure beneath, with how far the exchange came; without the values of headers."""
+        """The error for a failure in urllib3: it says how far the exchange came, and shows no header."""
         if self.is_aborted:
             return Aborted()
         if self.is_late:
             return Expired()
         server, reason = self._client.settings.server, innermost_reason(problem)
         if isinstance(problem, NewConnectionError | ConnectTimeoutError):
-            # Sent again after its kept connection ended: the server may have had it on that one.
+            # Else the request was sent before, on a kept-alive connection that ended: the server may have
+            # read it there.
             kind = NotReached if self.is_new_connection is None else ConnectionClosed
             return kind(f"no connection to {server}: {reason}")
         if isinstance(problem, SSLError) and self.is_new_connection is None:
@@ -199,7 +201,7 @@ class HttpExchange(Lease):
     def _url(self) -> str:
         """The URL of the last request."""
         url = self.sent[0] or self._client.settings.url
-        if url.startswith("/"):  # and not a whole URL, which a proxy gets
+        if url.startswith("/"):  # else it is a whole URL, as a proxy gets it
             here = urlsplit(self._client.settings.url)
             url = f"{here.scheme}://{here.netloc}{url}"
         return url
@@ -219,7 +221,7 @@ class HttpExchange(Lease):
         return (self.header("content-type") or "").partition(";")[0].strip().lower()
 
     def read(self, limit: int) -> bytes:
-        """The whole body. Raises TooLong, ConnectionClosed, Aborted, Expired."""
+        """Return the whole body, up to `limit` bytes. Raises TooLong, ConnectionClosed, Aborted, Expired."""
         length = self._response.length_remaining
         if length is not None and length > limit:
             raise TooLong
@@ -234,7 +236,7 @@ class HttpExchange(Lease):
         return body
 
     def read1(self, most: int) -> bytes:
-        """Some bytes of the body as soon as there are any; b"" at its end."""
+        """Return some bytes of the body as soon as there are any; b"" at its end."""
         try:
             data: bytes = self._response.read1(most)
         except _READ_ERRORS as problem:
@@ -246,7 +248,7 @@ class HttpExchange(Lease):
         return self.response is None or self.response.is_end_buffered()
 
     def _redirect_target(self) -> str | None:
-        """Where a redirect leads; None if that is another server, no URL, or the client's own."""
+        """The target of a redirect; None if it is on another server, no URL, or the client's own."""
         settings = self._client.settings
         moved = settings.target_of(self.header("location") or "")
         return None if moved == settings.target_of("") else moved
@@ -281,11 +283,11 @@ class HttpExchange(Lease):
             response.close()
         response.release_conn()
         self.release()
-        self.is_new_connection = None  # what is sent after a response was not sent before
+        self.is_new_connection = None  # for the next request: it was not sent yet
         self._client.settings.connection_returned()
 
     def _read_rest(self, response: Any) -> None:
-        """Read to the end of a response, for a moment at most."""
+        """Read to the end of a response, for MAX_DRAIN_SECONDS at most."""
         deadline, self.deadline = self.deadline, Deadline(MAX_DRAIN_SECONDS, Clock())
         try:
             while response.read1(MAX_DRAINED_BYTES):
@@ -306,7 +308,7 @@ def without_query(url: str) -> str:
 
 
 def innermost_reason(problem: BaseException) -> str:
-    """The reason beneath what urllib3 wraps around it, short and on one line: it may quote the server."""
+    """The reason inside the exceptions of urllib3, short and on one line, since it may quote the server."""
     for _ in range(5):
         inner = problem.__cause__ or next((a for a in problem.args if isinstance(a, BaseException)), None)
         if inner is None:

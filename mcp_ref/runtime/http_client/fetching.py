@@ -1,23 +1,24 @@
-"""HTTP to servers that strangers name: documents and forms, within bounds.
+"""HTTP requests to servers that strangers name: documents and forms, within bounds.
 
     fetcher = Fetcher()
     fetcher.get("https://auth.example/.well-known/oauth-authorization-server").json()
     fetcher.post("https://auth.example/token", {"grant_type": "refresh_token", ...})
 
-A document of one stranger names the URLs of the next. So each URL is looked at before anything is sent:
+A document of one stranger names the URLs of the next. So each URL is checked before anything is sent:
 
-    scheme      https; http to this very machine, where that is allowed, or where options say so
-    address     the addresses of a name are looked up once, and looked at (addresses). The connection goes to
-                one of those: what the name stands for a moment later changes nothing. TLS checks the name.
-    redirects   a GET follows a few; each target is looked at likewise, and gets no credentials if it is
+    scheme      https; http to this machine itself, if loopback addresses are allowed, or with `allow_http`
+    address     the addresses of a name are looked up once, and checked (addresses). The connection goes to
+                one of those: what the name stands for a moment later does not matter. TLS checks the name.
+    redirects   a GET follows a few; each target is checked likewise, and gets no credentials if it is
                 another origin. A POST follows none.
-    size, time  a body has a bound, and so has all of it together, however slowly it drips
+    size, time  a body has a limit of size, and the whole fetch a limit of time, however slowly bytes drip in
     number      one at a time
 
-Where the environment names a proxy, that looks the names up, and says which of them may be reached.
+Where the environment names a proxy, the proxy looks names up, and decides which of them may be reached. Then
+only an address that stands in the URL itself is checked here.
 
-Errors      FetchError: no answer, or one that is beyond bounds. It has the URL without its query. A status
-            is no error here.
+Errors      FetchError: no answer, or one that is beyond bounds. It has the URL without its query. No status
+            is an error here.
 Threads     any; a Fetcher has one request under way, others wait for it within their time.
 """
 
@@ -51,10 +52,10 @@ __all__ = ["FetchError", "Fetched", "Fetcher", "addresses_of"]
 
 MAX_DOCUMENT_BYTES = 256 << 10
 MAX_FETCH_SECONDS = 20.0
-"""For all of one document: the wait for the one before it, redirects, and the body."""
+"""Seconds for one fetch in all: the wait for the one before it, redirects, and the body."""
 MAX_REDIRECTS = 3
 MAX_ADDRESSES = 4
-"""Addresses of one name that are tried."""
+"""How many addresses of one name are tried."""
 MAX_URL_CHARACTERS = 8000
 
 _URL_CHARACTERS = re.compile(r"[!-~]+")
@@ -66,22 +67,22 @@ _HEADERS = {"User-Agent": "mcp_ref", "Accept": "application/json", "Accept-Encod
 
 
 class FetchError(LocalError):
-    """Nothing was fetched, and why."""
+    """Nothing was fetched; the message says why."""
 
     def __init__(self, method: str, url: str, fault: str, *, is_for_address: bool = False) -> None:
         self.url = one_line(without_query(url))[:300]
         self.is_for_address = is_for_address
-        """Whether nothing was asked, because of where the URL leads."""
+        """Whether no request was sent, since the URL leads to an address that is not allowed."""
         super().__init__(f"{method} {self.url}: {fault}")
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A response as a whole."""
+    """A response that was read to its end."""
 
     method: str
     url: str
-    """Where it came from at last."""
+    """The URL that it came from, after redirects."""
     status: int
     headers: Mapping[str, str]
     """By names in lower case."""
@@ -96,7 +97,7 @@ class Fetched:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def json(self) -> dict[str, Any]:
-        """The JSON object that the body is. Raises FetchError."""
+        """Return the body as a JSON object. Raises FetchError."""
         try:
             value = from_json(self.body)
         except NotJson as problem:
@@ -106,7 +107,7 @@ class Fetched:
         return value
 
     def error(self, fault: str) -> FetchError:
-        """An error that names where this came from."""
+        """Return an error with the method and the URL of this response."""
         return FetchError(self.method, self.url, fault)
 
 
@@ -117,7 +118,7 @@ def addresses_of(host: str, port: int) -> list[str]:
 
 
 class Fetcher:
-    """Fetches from whomever a URL names, if its address is of an allowed kind."""
+    """Fetches from the server that a URL names, if its address is of an allowed kind."""
 
     def __init__(
         self,
@@ -129,7 +130,10 @@ class Fetcher:
         limit: int = MAX_DOCUMENT_BYTES,
         resolve: Callable[[str, int], Sequence[str]] = addresses_of,
     ) -> None:
-        """`allowed` are kinds of addresses beside public ones. Of a session, its certificates and proxies."""
+        """`allowed` are kinds of addresses besides public ones. `session` gives certificates and proxies.
+
+        `seconds` limits one fetch, `limit` its body, in bytes.
+        """
         self.allowed = frozenset({Reach.PUBLIC, *allowed}) - {Reach.UNUSABLE}
         self._allows_http = allow_http
         self._session = session
@@ -140,27 +144,27 @@ class Fetcher:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """End what is under way, and begin nothing more. Any thread."""
+        """End the fetch that is under way, and begin no other. Any thread."""
         self._is_stopped = True
         lease = self._lease
         if lease is not None:
             lease.abort()
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> Fetched:
-        """A document. Raises FetchError."""
+        """Return the response to a GET. Raises FetchError."""
         return self._fetch("GET", url, headers or {}, None)
 
     def post(
         self, url: str, form: Mapping[str, str] | bytes, headers: Mapping[str, str] | None = None
     ) -> Fetched:
-        """The answer to a form; or to a body, whose type is among the headers. Raises FetchError."""
+        """Return the response to a form, or to a body whose type is in `headers`. Raises FetchError."""
         if isinstance(form, bytes):
             return self._fetch("POST", url, headers or {}, form)
         given = {"Content-Type": "application/x-www-form-urlencoded", **(headers or {})}
         return self._fetch("POST", url, given, urlencode(form).encode())
 
     def check(self, url: str) -> None:
-        """Look at a URL, without a request. Raises ValueError, which says what is wrong with it."""
+        """Check a URL, without a request. Raises ValueError, which says what is wrong with it."""
         if len(url) > MAX_URL_CHARACTERS or _URL_CHARACTERS.fullmatch(url) is None:
             raise ValueError("it is no URL, or too long for one")
         parts = urlsplit(url)
@@ -199,7 +203,7 @@ class Fetcher:
     def _one(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline
     ) -> Fetched:
-        """One request, to the first of the addresses that takes the connection."""
+        """Send one request, to the first of the addresses that accepts a connection."""
         try:
             self.check(url)
         except ValueError as problem:
@@ -277,7 +281,7 @@ class Fetcher:
         return [(pool, target) for pool in pools]
 
     def _addresses(self, method: str, url: str) -> list[str]:
-        """The addresses of the name in a URL that may be asked, looked up once. Raises FetchError."""
+        """Look up the name in a URL. Returns its allowed addresses. Raises FetchError."""
         parts = urlsplit(url)
         try:
             found = self._resolve(parts.hostname or "", _port(parts))
@@ -286,7 +290,7 @@ class Fetcher:
         return self._checked(method, url, found)[:MAX_ADDRESSES]
 
     def _checked(self, method: str, url: str, found: Sequence[str]) -> list[str]:
-        """Those of the addresses that are of an allowed kind. Raises FetchError where no address is."""
+        """Return the addresses of an allowed kind. Raises FetchError if all are of another."""
         kinds = {address: reach(address) for address in found}
         good = [address for address, kind in kinds.items() if kind in self.allowed]
         if kinds and not good:
@@ -297,7 +301,7 @@ class Fetcher:
 
 
 def _literal(url: str) -> list[str]:
-    """The address that a URL has in place of a name, if it has one."""
+    """The IP address that a URL has in place of a name, as a list; [] if it has a name."""
     host = urlsplit(url).hostname or ""
     try:
         ipaddress.ip_address(host.partition("%")[0])
@@ -315,14 +319,14 @@ def _port(parts: SplitResult) -> int:
 
 
 def _pool(parts: SplitResult, address: str) -> Any:
-    """Connections to an address of a server, which TLS knows by its name."""
+    """A pool of connections to one address of a server. TLS checks the certificate for the server's name."""
     if parts.scheme == "http":
         return urllib3.HTTPConnectionPool(address, _port(parts), maxsize=1)
     return urllib3.HTTPSConnectionPool(address, _port(parts), maxsize=1, server_hostname=parts.hostname)
 
 
 def _headers_for(headers: Mapping[str, str], url: str, moved: str) -> Mapping[str, str]:
-    """What goes on to where a redirect leads: no credentials to another origin."""
+    """The headers for the target of a redirect: no credentials go to another origin."""
     here, there = urlsplit(url), urlsplit(moved)
     if (here.scheme, here.netloc) == (there.scheme, there.netloc):
         return headers

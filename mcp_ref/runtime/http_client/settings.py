@@ -1,11 +1,12 @@
-"""What goes with every HTTP exchange of a client: its connections, headers and cookies.
+"""The settings of all HTTP exchanges of a client: its connections, headers and cookies.
 
-A `requests.Session` determines them: proxies, certificates, headers, `auth`, cookies. One is made here if the
-application has none. The environment (proxies, certificates, ~/.netrc) is read once, when the settings are
+They come from a `requests.Session`: proxies, certificates, headers, `auth`, cookies. One is made here if the
+application gives none. The environment (proxies, certificates, ~/.netrc) is read once, when the settings are
 made, unless the session does not trust it. A transport adapter that the application mounted stays in use.
 
-Of one header, that of the application wins over that of the session, that over `auth`, and that over
-~/.netrc. The headers of the protocol cannot be set.
+A header of the application wins over the same one of the session. The session's `auth` is used only if
+neither sets Authorization, and ~/.netrc only if there is no `auth` either. The headers of the protocol cannot
+be set.
 
 Errors      TypeError, ValueError for settings that make no sense; none of them repeats a header's value.
 Threads     plain data once it is made, except the cookies, which have a lock of their own.
@@ -60,12 +61,13 @@ SOCKET_OPTIONS = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *((socket.IPPROTO_TCP, getattr(socket, o), n) for o, n in _PROBES.items() if hasattr(socket, o)),
 ]
-"""Keep-alive probes: a silent stream ends when its server has vanished, after 30 + 4 * 15 seconds."""
+"""No delay of small writes; and keep-alive probes: if its server vanishes, a silent stream ends after
+30 + 4 * 15 seconds."""
 
 MAX_COOKIES = 50
-"""A server can set no more, nor change one, beyond that: each of them goes with each request."""
+"""With so many cookies a server can neither set nor change one: each of them goes with each request."""
 
-# Both take the responses of requests by their types, and those of urllib3 in practice.
+# By their types, both take the responses of requests; in practice they take those of urllib3 as well.
 _cookie_header: Any = get_cookie_header
 _extract_cookies: Any = extract_cookies_to_jar
 
@@ -117,7 +119,7 @@ class Settings:
         return pool, adapter.request_url(self._prepared, proxies)
 
     def target_of(self, reference: str) -> str | None:
-        """The request target of another URL of this server, or a relative one; None if it is elsewhere."""
+        """The request target of a URL, which may be relative; None if it is on another server."""
         try:
             url = urljoin(self.url, reference)
             if _origin(url) != _origin(self.url):
@@ -148,7 +150,7 @@ class Settings:
         return {} if login is None else urllib3.make_headers(basic_auth=":".join(login))
 
     def headers(self, more: Headers) -> dict[str, str]:
-        """All headers of a request: the fixed ones, those of the application, and `more` of the protocol."""
+        """Return all headers of a request: those of session and application, and `more` of the protocol."""
         headers = self._fixed
         if callable(self._application_headers):
             headers = merge_headers(headers, check_headers(self._application_headers()))
@@ -176,13 +178,13 @@ class Settings:
                 connection.sock.close()  # and not shut down: that would end the parent's connection as well
 
     def connection_returned(self) -> None:
-        """After `close`, close what an exchange gives back: urllib3 may put it into a pool it has closed."""
+        """After `close`, close what an exchange gives back: urllib3 may put it into the closed pool."""
         while self._is_closed:
             try:
                 connection = self._idle.get(block=False)
             except queue.Empty:
                 return
-            if connection is not None:  # None is a free place
+            if connection is not None:  # urllib3 puts None for a free place
                 connection.close()
 
     def close(self) -> None:
@@ -195,7 +197,7 @@ class Settings:
 
 
 def _check_retries(retry: Any) -> None:
-    """Raises ValueError for an adapter that sends requests again: a call could be done twice."""
+    """Check that an adapter sends nothing again: a call could be done twice. Raises ValueError."""
 
     def is_allowed(count: Any) -> bool:
         return count is None or count > 0
@@ -212,7 +214,7 @@ def _check_retries(retry: Any) -> None:
 
 
 def check_headers(headers: Any) -> dict[str, str]:
-    """Check headers of the application. Raises TypeError, ValueError, without the value of a header."""
+    """Check headers of the application, and copy them. Raises TypeError, ValueError, without their values."""
     if not isinstance(headers, Mapping):
         raise TypeError(f"headers is a mapping, or a function that returns one, not {type(headers).__name__}")
     for name, value in headers.items():
@@ -228,7 +230,7 @@ def check_headers(headers: Any) -> dict[str, str]:
 
 
 def merge_headers(headers: dict[str, str], more: Headers) -> dict[str, str]:
-    """Both; where a name is in both, in whatever case, the header of `more`."""
+    """Return both together. A header of `more` replaces one of the same name, in any case of letters."""
     names = {name.lower() for name in more}
     return {**{name: value for name, value in headers.items() if name.lower() not in names}, **more}
 

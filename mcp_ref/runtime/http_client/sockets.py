@@ -1,23 +1,23 @@
 """The socket under one HTTP exchange: read with a deadline, and ended from any thread.
 
 urllib3 has one time limit for reading, between two bytes: a server that sends a byte now and then is waited
-for without end. And nothing in it ends a read that another thread is in. So an exchange leases its socket, at
-the places that urllib3 and http.client offer for it:
+for without end. And nothing in it ends a read in which another thread waits. So an exchange leases its
+socket, at the places that urllib3 and http.client offer for it:
 
     pool.ConnectionCls           `leased_class` of what it was: tells the lease which socket it has
     connection.response_class    `_Response`: reads through `_ResponseReader`
     _ResponseReader              reads, and waits for as long as the deadline of the lease allows
 
-http.client closes over the socket it is given, and urllib3 builds the connection deep inside `urlopen`:
-so the lease of a thread stands in a thread-local variable while it sends. What is ugly about it is that three
-classes of libraries are subclassed; a HTTP/1.1 client of our own would be longer, and without their proxies
-and TLS settings.
+http.client keeps the socket to itself, and urllib3 makes the connection deep inside `urlopen`: no argument
+leads there. So a thread-local variable holds the lease while its thread sends. It is ugly that classes of
+both libraries are subclassed; an HTTP/1.1 client of our own would be longer, and would lack their proxies and
+TLS settings.
 
 The head of a request and its body go out in one write.
 
-Errors      Aborted, Expired: of no kind that urllib3 converts, so that they pass through it.
-Threads     a lease belongs to one thread at a time; `abort` is for any. `_lock` of a Lease is held while its
-            socket is shut down: without it the socket could meanwhile be the next exchange's.
+Errors      Aborted, Expired: not of a kind that urllib3 converts, so they pass through it.
+Threads     a lease belongs to one thread at a time; any thread may call `abort`. `_lock` of a Lease is held
+            while its socket is shut down: otherwise the socket could meanwhile belong to the next exchange.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 __all__ = ["Aborted", "Expired", "Lease", "leased_class", "leasing"]
 
 MAX_CONNECT_SECONDS = 10.0
-"""Time to connect, for all addresses of the server together."""
+"""Seconds to connect, for all addresses of the server together."""
 MIN_TIMEOUT_SECONDS = 0.01
-"""A socket takes 0 for "do not wait at all"."""
+"""The shortest time-out of a socket, in seconds: to a socket, 0 means "do not wait at all"."""
 MAX_HEADS = 10
-"""Heads of one response: its own, and informational ones before it (RFC 9110, section 15.2)."""
+"""The most heads of one response: its own, and informational ones before it (RFC 9110, section 15.2)."""
 
 
 ENDLESS = Deadline(math.inf, Clock())
@@ -66,7 +66,7 @@ class Lease:
         self.read_timeout = math.inf if read_timeout is None else read_timeout
         """Seconds that may pass without a byte."""
         self.is_new_connection: bool | None = None
-        """Whether the connection was made for this exchange; None before one is there."""
+        """Whether the connection was made for this exchange; None before there is a connection."""
         self.has_received = False
         """Whether a byte of the response arrived."""
         self.response: _Response | None = None
@@ -118,9 +118,9 @@ class Lease:
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def patience(self) -> float:
-        """How long a read may wait before it looks again. Raises Aborted, Expired.
+        """How many seconds a read may wait before it looks again. Raises Aborted, Expired.
 
-        Asked before each read: a server that never ceases to send would never be late otherwise.
+        Called before each read: else an exchange whose server never ceases to send would never be late.
         """
         if self.is_aborted:
             raise Aborted
@@ -129,12 +129,12 @@ class Lease:
         return max(MIN_TIMEOUT_SECONDS, min(self.deadline.pause(), self.read_timeout))
 
 
-_current = threading.local()  # `lease`: whose request this thread sends
+_current = threading.local()  # `lease`: that of the request which this thread sends
 
 
 @contextmanager
 def leasing(lease: Lease) -> Iterator[None]:
-    """Within the block, what this thread sends by urllib3 belongs to the lease."""
+    """Within the block, requests that this thread sends by urllib3 belong to the lease."""
     _current.lease = lease
     try:
         yield
@@ -144,7 +144,7 @@ def leasing(lease: Lease) -> Iterator[None]:
 
 def _current_lease() -> Lease:
     lease: Lease | None = getattr(_current, "lease", None)
-    return lease or Lease(None)  # the connection is used without an exchange: then nothing ends a read
+    return lease or Lease(None)  # without an exchange, nothing ends a read
 
 
 # ------------------------------------------------------------------------- the response
@@ -154,7 +154,7 @@ class _ResponseReader(io.RawIOBase):
     """The bytes of one response, as they arrive."""
 
     def __init__(self, connected: Any, lease: Lease) -> None:
-        self._raw = connected.makefile("rb", buffering=0)  # keeps the socket open
+        self._raw = connected.makefile("rb", buffering=0)  # keeps the socket open until it is closed
         self._socket = connected
         self._lease = lease
         self.may_wait = True
@@ -164,10 +164,10 @@ class _ResponseReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """The number of bytes read, 0 at the end; None if it would have to wait and may not."""
+        """Return the number of bytes read, 0 at the end; None if it would have to wait and may not."""
         while True:
             seconds = self._lease.patience() if self.may_wait else 0.0
-            # Not by `poll`: over TLS, readable may mean half a record.
+            # Not by `poll`: over TLS, a socket may be readable with half a record, and a read still waits.
             self._socket.settimeout(seconds)
             try:
                 return self._received(self._socket.recv_into(buffer))
@@ -176,7 +176,7 @@ class _ResponseReader(io.RawIOBase):
             except TimeoutError:
                 if self._lease.read_timeout <= seconds:
                     raise Expired from None
-            except OSError:  # a server that goes on sending has the shut socket reset
+            except OSError:  # a shut socket is reset if the server goes on sending
                 if self._lease.is_aborted:
                     raise Aborted from None
                 raise
@@ -205,10 +205,10 @@ class _Response(http.client.HTTPResponse):
         self._incoming = _ResponseReader(connected, lease)
         self._reader = io.BufferedReader(self._incoming, 65536)
         lease.response = self
-        super().__init__(cast("socket.socket", self), *args, **options)  # it calls `makefile` and no more
+        super().__init__(cast("socket.socket", self), *args, **options)  # it only calls `makefile`
 
     def begin(self) -> None:
-        """Read the head. http.client accepts one that is cut off, and lines that are no headers."""
+        """Read the head. Raises HTTPException if it is cut off or malformed, which http.client accepts."""
         for _ in range(MAX_HEADS):
             super().begin()
             if self._incoming.has_ended or self.msg.defects:
@@ -219,11 +219,11 @@ class _Response(http.client.HTTPResponse):
         raise http.client.HTTPException("no end of informational answers")
 
     def makefile(self, mode: str) -> io.BufferedIOBase:
-        """All that http.client wants of a socket."""
+        """The one method of a socket that http.client calls."""
         return self._reader
 
     def is_end_buffered(self) -> bool:
-        """Whether the end of a body in chunks has arrived: then reading on waits for nothing."""
+        """Whether the end of a body in chunks has arrived, so that reading on would not wait."""
         if self.isclosed():
             return True
         if not self.chunked or self.chunk_left:
@@ -260,7 +260,7 @@ def _address_of(connected: Any) -> str | None:
 
 @functools.cache
 def leased_class(base: type[Any]) -> type[Any]:
-    """A class of connections of urllib3 whose sockets are leased by the exchanges that use them."""
+    """Subclass a connection class of urllib3: its sockets are leased by the exchanges that use them."""
 
     class Leased(base):  # type: ignore[misc]  # urllib3 decides which class it is: http or https
         response_class = _Response
@@ -269,7 +269,7 @@ def leased_class(base: type[Any]) -> type[Any]:
 
         def connect(self) -> None:
             lease = _current_lease()
-            # urllib3 gives so much time to each address of a name.
+            # urllib3 applies the time-out to each address of a name.
             self.timeout = lease.connect_seconds / _count_addresses(self.host, self.port)
             super().connect()
             lease.is_new_connection = True

@@ -1,7 +1,7 @@
 """The attendant: one thread of a WSGI application that looks after the responses which are under way.
 
-The threads of requests are busy with their handlers. So this thread finds out, a few times a second and for
-all responses together, which clients have left, and has each response check whether it was silent for too
+The threads of requests are busy running the application. So this thread finds out, a few times a second and
+for all responses together, which clients have left, and has each response check whether it was silent for too
 long. Each of its steps is short: it waits for no client, and for no lock that is held during a write.
 
     watch(response)         a response is under way; every request calls this, so it does very little

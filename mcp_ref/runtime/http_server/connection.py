@@ -77,7 +77,7 @@ class HttpConnection:
                 if not self._serve_request(text):
                     break
                 server.running.discard(self._socket)
-                # Only after the line above: `close` sets `is_closing`, then shuts what is not in `running`.
+                # Only after the line above: `close` sets `is_closing`, then shuts sockets outside `running`.
                 # In the other order both could pass this connection over.
                 if server.is_closing:
                     break
