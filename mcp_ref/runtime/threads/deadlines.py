@@ -2,11 +2,11 @@
 
 A deadline is set once, where the operation begins; each step asks what is `left`. Two things move
 it: progress from the peer restarts its clock, up to a cap, and time during which the peer waits for
-*us* (a person is asked something) does not count. FOR_PEOPLE seconds after the cap, by any clock, it is
-over.
+*us* (a person is asked something) does not count. But FOR_PEOPLE seconds after the cap, in real time, the
+deadline is over in any case.
 
 Threads     made by the caller of a request; `restart` and `hold` are called by the reader and by
-            workers. Reading needs no lock: the state is replaced in one piece.
+            workers. Reading needs no lock: the state of a clock is one tuple, which is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from contextlib import AbstractContextManager, contextmanager
 __all__ = ["Clock", "Deadline", "duration"]
 
 MAX_DEADLINE_SECONDS = 3600.0
-"""Seconds after which every wait looks again: an endless one is more than a lock can count."""
+"""The longest single wait, in seconds: the time-out of a lock cannot be endless."""
 
 
 FOR_PEOPLE = 600.0
-"""The longest that a deadline stands still while a person is asked: a peer may ask for ever."""
+"""The longest time, in seconds, that a deadline stands still for a person: a peer may ask for ever."""
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: what is left of a longer time has more digits than anybody wants to read."""
+    """Seconds as an error message shows them, rounded: "5 s", "0.25 s"."""
     return f"{round(seconds, 2 if seconds >= 1 else 3) or seconds:g} s"
 
 
 class Clock:
-    """Time as the deadlines of one connection count it: it stands still while it is held."""
+    """The time of all deadlines of one connection. It stands still while it is held."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holds = 0  # guarded by _lock
-        # When it was stopped (None: it runs), and the seconds lost before. Replaced under _lock.
+        # When it was stopped (None: it runs), and the seconds of earlier holds. Replaced under _lock.
         self._state: tuple[float | None, float] = (None, 0.0)
 
     def forked(self) -> None:
@@ -45,8 +45,9 @@ class Clock:
         self._lock = threading.Lock()
 
     def now(self) -> float:
-        """Seconds, without those during which the clock was held."""
-        now = time.monotonic()  # first: a hold that ends meanwhile must not make this look late
+        """The time in seconds, without those during which the clock was held."""
+        # Read before the state: else the seconds of a hold between the two would count as time.
+        now = time.monotonic()
         held_at, lost = self._state
         return (now if held_at is None else held_at) - lost
 
@@ -57,7 +58,7 @@ class Clock:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Stops the clock for as long as the block runs; blocks may overlap."""
+        """Stop the clock for as long as the block runs; blocks may overlap."""
         self._count(1)
         try:
             yield
@@ -76,7 +77,7 @@ class Clock:
 
 
 class Deadline:
-    """When to stop waiting."""
+    """A time limit: `seconds`, or with restarts up to `cap`, by a clock that may be held."""
 
     __slots__ = ("_cap", "_clock", "_end", "_has_restarted", "_last", "_longest", "began", "span")
 
@@ -97,24 +98,24 @@ class Deadline:
         return min(min(self._end, self._cap) - self._clock.now(), self._last - time.monotonic())
 
     def hold(self) -> AbstractContextManager[None]:
-        """Stops its clock, and with it all deadlines of that clock, for as long as the block runs."""
+        """Stop its clock, and with it all deadlines of that clock, for as long as the block runs."""
         return self._clock.hold()
 
     def restart(self) -> None:
-        """The peer is at work."""
+        """Start the time anew, up to the cap: the peer has reported progress."""
         self._end = self._clock.now() + self.span
         self._has_restarted = True
 
     def reached(self) -> str:
-        """The limit that ended the wait, for the error that tells of it: "no answer within ..."."""
+        """Name the limit that ended the wait, for an error message: "no answer within ..."."""
         if time.monotonic() >= self._last:
             return f"{duration(self._longest + FOR_PEOPLE)} in all, with the time in which a person was asked"
         if self._cap < self._end:
-            limit = " (max_timeout)" if self._longest > self.span else ""  # a shorter one counts for nothing
+            limit = " (max_timeout)" if self._longest > self.span else ""  # one below `span` has no effect
             return f"{duration(self._longest)} in all{limit}, in spite of progress"
         return duration(self.span) + (" since the last progress" if self._has_restarted else "")
 
     def pause(self) -> float:
-        """How long a wait may last before it should look again: never for ever."""
+        """How many seconds a wait may last before it must look at the deadline again: never endless."""
         left = min(self.left(), MAX_DEADLINE_SECONDS)
         return max(0.05, left) if self._clock.is_held else max(0.0, left)

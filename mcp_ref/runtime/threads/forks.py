@@ -1,17 +1,17 @@
-"""What a fork leaves to the child: the memory, one thread, and no line to any peer.
+"""What a forked child keeps of its parent: the memory and one thread, but no connection to any peer.
 
-The child has the parent's pipes and sockets as well. If it wrote to them, read from them or shut them down,
+The child has copies of the parent's pipes and sockets. If it wrote to them, read from them or shut them down,
 the parent's requests would get wrong answers, or none. And a lock that another thread held during the fork is
-held for ever in the child. So each object that has a thread, a lock or a descriptor tells this module, and is
-told in the child, before any other code runs there:
+held for ever in the child. So each object that has a thread, a lock or a descriptor registers here, and its
+`forked` is called in the child, before any other code runs there:
 
     connections, outboxes, writers      refuse from then on: they are the parent's
     pipes, sockets                      the child's copies are closed, which the parent does not notice
-    workers, timers, servers            begin anew, empty: what the child does itself works
-    handlers of signals                 are what they were before `serve`
+    workers, timers, servers            begin anew, empty: the child can use its own
+    handlers of signals                 are again those from before `serve`
 
-A child in which a handler returns (a tool that called `os.fork` and did not end the child) has no request to
-answer. It ends, by `end_child`: else it would go on as a second worker of a connection that is not its own.
+A tool may call `os.fork` and return in both processes. The child has no request to answer, so `end_child`
+ends it: otherwise it would go on as a second worker of a connection that belongs to its parent.
 
 Threads     the hook runs on the only thread of the child.
 """
@@ -29,14 +29,15 @@ from weakref import WeakSet
 __all__ = ["count", "end_child", "on_fork", "register", "without_end"]
 
 count = 0
-"""Forks between the first process and this one: another number than before means "this is the child"."""
+"""How many forks lie between the first process and this one. If it has changed, this is a forked child."""
 
 without_end: list[Any] = []
-"""What the parent has under way and the child must not end, not even by forgetting it, such as a lifespan."""
+"""What the parent has entered and the child must not end, such as a lifespan. The child keeps it here for
+ever: if it dropped it, garbage collection would end it."""
 
 
 class Tellable(Protocol):
-    """What changes in a forked child."""
+    """An object that has to change in a forked child."""
 
     def forked(self) -> None:
         """Called in the child. Must not wait for anything, nor take a lock that is older than the fork."""
@@ -47,12 +48,12 @@ _functions: list[Callable[[], object]] = []
 
 
 def register(thing: Tellable) -> None:
-    """Have `thing.forked()` called in each forked child, as long as the thing is there."""
+    """Have `thing.forked()` called in each forked child, as long as the thing exists."""
     _told.add(thing)
 
 
 def on_fork(function: Callable[[], object]) -> None:
-    """Have a function called in each forked child: for what belongs to a module."""
+    """Have a function called in each forked child: for the state of a module."""
     _functions.append(function)
 
 
@@ -70,9 +71,9 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def end_child(problem: BaseException | None = None) -> NoReturn:
-    """End a forked child whose handler has returned, or raised: with the status that a program would have.
+    """End a forked child whose handler has returned, or raised, with the exit status of a program.
 
-    At once: lifespans and functions of `atexit` are the parent's. What was printed is flushed.
+    It ends at once: lifespans and `atexit` functions are the parent's to run. What was printed is flushed.
     """
     status = 0
     if isinstance(problem, SystemExit):

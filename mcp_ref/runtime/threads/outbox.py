@@ -1,17 +1,17 @@
-"""Many threads have something to say; one at a time writes.
+"""The outbox of a connection: many threads send messages, one at a time writes them.
 
-A thread that calls `send` while no other writes becomes the writer: it writes its own message and whatever
+A thread that calls `send` while no other writes becomes the writer: it writes its own message and all that
 others add meanwhile, in order, and then leaves. The others only add and go on, so that no thread
 waits for a pipe that another one is already filling, and small messages share one system call.
 
-No sender is held up for long: when the peer does not read, a thread of its own, `mcp_ref writer`, waits
+No sender is held up for long: when the peer does not read, a separate thread, `mcp_ref writer`, waits
 for it, and the sender goes on.
 
-Bounded: when `limit` bytes are waiting, `send` blocks until some of them are gone. A peer that
-takes nothing for `stall` seconds is given up: that is the end of every wait in here. Ctrl-C on the
-main thread waits until its message is out (runtime/threads/signals).
+Bounded: when `limit` bytes are waiting, `send` blocks until some of them are gone. If the peer takes
+nothing for `stall` seconds, `send` raises Full: no wait in here is endless. Ctrl-C on the main thread
+waits until its message is out (runtime/threads/signals).
 
-Threads     any. `_lock` guards the list and is never held during the write itself.
+Threads     any. `_lock` guards the messages that wait, and is never held during the write itself.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class Full(ConnectionClosed):
 
 
 class Outbox:
-    """The way out of a connection."""
+    """Where the messages to one peer wait to be written; all requests of a pipe share it."""
 
     begins = None
-    """All requests share this way out: there is nothing to prepare."""
+    """No request needs an outbox of its own: there is nothing to prepare."""
     closes = False
     two_way = True
 
     def __init__(self, write: Callable[[bytes], None], *, limit: int = 4 << 20, stall: float = 60.0) -> None:
         self._write = write
-        # Begins to write, for a short while, and says how many bytes it got rid of.
+        # Writes for a short while, and returns how many bytes it wrote. Without it, writes block.
         self._begin: Callable[[bytes], int] | None = getattr(write, "begin", None)
         self.limit = limit
         self.stall = stall
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self.on_failure: Callable[[str], object] | None = None
-        """Is told why, when a write has failed: nothing more can be sent. Any thread; must not wait."""
+        """Called with the reason when a write has failed for good. Any thread; must not wait."""
         forks.register(self)
         # All below guarded by _lock.
         self._waiting: list[bytes] = []
@@ -58,7 +58,7 @@ class Outbox:
         self._error: BaseException | None = None
 
     def send(self, line: bytes, wait: float | None = None) -> None:
-        """Have one message written, or at least taken on.
+        """Write one message, or leave it to the thread that is writing.
 
         Raises ConnectionClosed when nothing can be written any more, Full when there was no room for
         the message within `wait` seconds.
@@ -71,14 +71,14 @@ class Outbox:
             self._send(line, seconds)
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """An answer goes like any other message."""
+        """Send the answer to a request, like any other message."""
         self.send(line, wait)
 
     def cancel(self, reason: str) -> None:
-        """On a pipe, silence says it."""
+        """Send nothing: on a pipe, a cancelled request has no answer."""
 
     def release(self) -> bool:
-        """A pipe that ends is the end of the connection."""
+        """Return False: the client of a pipe cannot come back, so the connection must not be ended."""
         return False
 
     def _send(self, line: bytes, wait: float) -> None:
@@ -96,7 +96,7 @@ class Outbox:
         self._write_all(line)
 
     def _write_all(self, line: bytes) -> None:
-        """Be the writer until no message is left, or the peer is slow."""
+        """Be the writer until no message is left; if the peer is slow, hand over to a thread."""
         try:
             while line:
                 if self._begin is None:
@@ -113,7 +113,7 @@ class Outbox:
             raise
 
     def _more(self) -> bytes:
-        """What was added meanwhile; nothing, and then this thread is the writer no longer."""
+        """Return the messages that were added meanwhile. If b"", this thread is the writer no longer."""
         with self._lock:
             line = b"".join(self._waiting)
             if line:
@@ -124,7 +124,7 @@ class Outbox:
             return line
 
     def _hand_over(self, rest: bytes) -> None:
-        """Leave the waiting to a thread that has nothing else to do."""
+        """Have a thread of its own wait for the peer and write the rest."""
         thread = threading.Thread(target=self._finish, args=(rest,), name="mcp_ref writer", daemon=True)
         try:
             thread.start()
@@ -140,13 +140,13 @@ class Outbox:
             self._failed(problem)
 
     def _failed(self, problem: Exception) -> None:
-        """A write failed, perhaps on the writer's thread, where no caller would learn of it."""
+        """Fail, and call `on_failure`: on the writer's thread there is no caller that would learn of it."""
         self.fail(problem)
         if self.on_failure is not None:
             self.on_failure(str(problem))
 
     def _clear(self) -> None:
-        """Nothing waits any more: the writer has it, or there is no writer. With _lock held."""
+        """Empty the list: the writer has the messages, or nothing can be sent. With _lock held."""
         self._waiting.clear()
         self._size = 0
 
@@ -160,13 +160,13 @@ class Outbox:
             return self._room.wait_for(lambda: not self._writing, seconds)
 
     def forked(self) -> None:
-        """Send nothing more in a forked child: the way out, and what waits to be sent, are the parent's."""
+        """Send nothing more in a forked child: connection and waiting messages are the parent's."""
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self.fail(ConnectionClosed(INHERITED))
 
     def fail(self, problem: BaseException) -> None:
-        """Nothing can be sent any more: `send` raises this, for threads that wait and for later ones."""
+        """Send nothing more. Senders that wait, and all later ones, get ConnectionClosed with this reason."""
         with self._lock:
             if self._error is None:
                 self._error = problem

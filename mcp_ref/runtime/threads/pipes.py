@@ -1,4 +1,4 @@
-"""What the system knows of a pipe."""
+"""Pipes and terminals: how much waits in them, how much they hold, and whether they are ready."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["poll_for", "terminal_is_ready", "unread", "widen"]
 
 
 def unread(descriptor: int) -> int:
-    """How many bytes lie in a pipe."""
+    """How many bytes wait in a pipe to be read; 0 if the system cannot tell."""
     import fcntl
     import termios
 
@@ -21,7 +21,7 @@ def unread(descriptor: int) -> int:
 
 
 def widen(*descriptors: int) -> None:
-    """Pipes that take a megabyte at once: large messages cost fewer turns (Linux)."""
+    """Let pipes hold a megabyte: then writer and reader of a large message take fewer turns (Linux only)."""
     import fcntl
 
     if hasattr(fcntl, "F_SETPIPE_SZ"):
@@ -37,6 +37,9 @@ def poll_for(descriptor: int, event: int) -> select.poll:
 
 
 def terminal_is_ready(descriptor: int, seconds: float, *, reading: bool) -> bool:
-    """Whether there is something to read, or room to write, in time. `select`: macOS polls no terminals."""
+    """Whether there is something to read, or room to write, within `seconds`.
+
+    By `select`, since `poll` on macOS does not support terminals.
+    """
     watched = ([descriptor], []) if reading else ([], [descriptor])
     return any(select.select(*watched, [], seconds))

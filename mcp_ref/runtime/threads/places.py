@@ -1,11 +1,11 @@
-"""How many calls run at once, and how many threads of a WSGI server are taken: so many, and no more.
+"""Limits on the calls that run at once, and on the threads of a WSGI server that are taken.
 
-    enter_call, leave_call          one that runs; waits for its turn, up to TURN_SECONDS
-    enter_stream, leave_stream      one that lasts, and runs nothing; never waits
+    enter_call, leave_call          a call runs; it may have to wait for its turn, up to TURN_SECONDS
+    enter_stream, leave_stream      a stream stays open, and runs nothing; it never waits for a place
 
-The threads of a WSGI server are shared by all. If the last of them were taken by calls that wait for their
-clients, no thread would be left on which a client could answer. So with `threads` given, one stays free for
-what ends the others, and those that last leave one more for calls.
+All requests share the threads of a WSGI server. If calls that wait for answers of their clients took the last
+thread, none would be left to receive such an answer. So if `threads` is given, one thread stays free for
+requests that end the waits of others, and streams leave one more for calls.
 
 Errors      NoPlace, which says when to try again.
 Threads     any. Turns are handed over in the order in which they were asked for.
@@ -23,14 +23,14 @@ from mcp_ref.runtime.errors import LocalError
 __all__ = ["NoPlace", "Places"]
 
 TURN_SECONDS = 10.0
-"""Seconds for which one more call waits, before it is refused."""
+"""Seconds that a call waits for its turn before it is refused."""
 
 LOOK_SECONDS = 0.25
-"""Seconds after which a call that waits looks whether it is wanted."""
+"""Seconds between two looks of a waiting call at whether it is still wanted."""
 
 
 class NoPlace(LocalError):
-    """There is no place, and there will be none soon. Try again after so many `seconds`."""
+    """There is no place, and none is expected soon. Try again after `seconds`."""
 
     def __init__(self, message: str, seconds: int) -> None:
         super().__init__(message)
@@ -41,7 +41,10 @@ class Places:
     """The calls and the streams of one application."""
 
     def __init__(self, *, running: int, waiting: int, streams: int, threads: int | None) -> None:
-        """So many calls run, so many more wait, and so many streams are open at once."""
+        """At most `running` calls run, `waiting` more wait, and `streams` are open at once.
+
+        `threads` is how many threads the WSGI server has; None if that is not known, and not checked.
+        """
         self._limits = running, waiting, streams
         self.threads = threads
         self.forked()
@@ -55,11 +58,11 @@ class Places:
 
     @property
     def taken(self) -> int:
-        """Threads that calls and streams have."""
+        """How many threads calls and streams occupy."""
         return self._running + len(self._turns) + self.streams
 
     def enter_stream(self) -> None:
-        """One more that lasts; `leave_stream` must follow. Raises NoPlace."""
+        """Take the place of a stream; `leave_stream` must follow. Raises NoPlace."""
         with self._lock:
             if self.streams >= self._limits[2]:
                 raise NoPlace(f"{self.streams} streams are open, which is the limit; retry in 5 s.", 5)
@@ -71,14 +74,14 @@ class Places:
             self.streams -= 1
 
     def _check_threads(self, free: int) -> None:
-        """Raise NoPlace unless so many threads stay free besides the one that asks. With _lock held."""
+        """Raise NoPlace unless `free` threads stay free besides the caller's. With _lock held."""
         if self.threads is not None and self.taken + free >= self.threads:
             raise NoPlace(f"{self.taken} of {self.threads} threads are taken; retry in 1 s.", 1)
 
     def enter_call(self, is_wanted: Callable[[], bool]) -> bool:
-        """One more call, once it is its turn; `leave_call` must follow. Raises NoPlace.
+        """Take the place of a call, once it is its turn; `leave_call` must follow. Raises NoPlace.
 
-        While it waits it looks now and then whether it `is_wanted` still. Returns whether it had to wait.
+        While it waits, it asks `is_wanted` now and then, and gives up if not. Returns whether it had to wait.
         """
         with self._lock:
             if self.threads is not None and self.threads > 1:
@@ -95,7 +98,7 @@ class Places:
         return True
 
     def _wait_in_line(self) -> threading.Lock:
-        """What is released when it is the caller's turn. With _lock held."""
+        """Queue, and return a lock that is released when it is the caller's turn. With _lock held."""
         running, waiting, _ = self._limits
         if len(self._turns) >= waiting:
             raise NoPlace(f"{running} calls run, and {waiting} wait, which is the limit; retry in 1 s.", 1)
@@ -105,14 +108,14 @@ class Places:
         return turn
 
     def _give_up(self, turn: threading.Lock) -> None:
-        """No turn came in time: raises NoPlace, unless it came just now."""
+        """Leave the queue. Raises NoPlace, unless the turn came just now."""
         with self._lock:
             if turn in self._turns:
                 self._turns.remove(turn)
                 raise NoPlace(f"{self._running} calls run, which is the limit; retry in 1 s.", 1)
 
     def leave_call(self) -> None:
-        """It is over: the next in line runs."""
+        """Give the place of a call to the next in the queue."""
         with self._lock:
             if self._turns:
                 self._turns.popleft().release()

@@ -1,13 +1,13 @@
 """A value that is fetched from elsewhere, kept for a while, and fetched again: the keys of an issuer.
 
-    get()           the value; fetched by the first that asks, and anew once it is no longer fresh
-    newer(value)    a value was found lacking: the one that replaced it, or one that is fetched now
+    get()           the value; fetched by the first caller, and again once it is no longer fresh
+    newer(value)    for a value that lacks something: the one that replaced it, or one that is fetched now
 
 One thread fetches. The others go on with the value that there is, or wait for the first. However
-many threads find it lacking, there is one fetch in each `pause`, also while fetches fail: who cannot be asked
-is not asked more often for that.
+many threads want a newer one, there is one fetch in each `pause`, even while fetches fail: a source that
+does not answer is not asked more often for that.
 
-Errors      NotFetched, with the seconds until the next attempt, where there is no value that may be used.
+Errors      NotFetched, with the seconds until the next attempt, if there is no value that may be used.
 Threads     any. `_changed` guards the value and the times; it is not held during a fetch.
 """
 
@@ -28,7 +28,7 @@ _log = logger("mcp_ref.fetch")
 
 
 class NotFetched(RuntimeError):
-    """There is no value, since it could not be fetched."""
+    """There is no value, since it could not be fetched. `retry_after` is in seconds."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
@@ -49,9 +49,9 @@ class Refreshed(Generic[T]):
         patience: float = 15.0,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """All in seconds: a value is used as it is for `fresh`, and for `most` if no other can be fetched.
+        """All times are in seconds. A value is used as it is for `fresh`, and for `most` if fetching fails.
 
-        `patience` is how long a thread waits for one that fetches.
+        `pause` is the time between two fetches, `patience` how long a thread waits for the one that fetches.
         """
         self._name, self._fetch, self._now = name, fetch, now
         self._fresh, self._most, self._pause, self._patience = fresh, most, pause, patience
@@ -70,7 +70,7 @@ class Refreshed(Generic[T]):
         self._begin()
 
     def get(self) -> T:
-        """The value. Raises NotFetched."""
+        """Return the value, fetched if need be. Raises NotFetched."""
         with self._changed:
             value, age = self._usable(), self._now() - self._fetched_at
             if value is not None and (age < self._fresh or not self._may_fetch()):
@@ -81,7 +81,7 @@ class Refreshed(Generic[T]):
         return self._fetched()
 
     def newer(self, lacking: T) -> T:
-        """Another value than this one, if there is one, or can be fetched now; else the same.
+        """Return another value than `lacking`, if there is one or it can be fetched now; else the same.
 
         Raises NotFetched.
         """
@@ -104,7 +104,7 @@ class Refreshed(Generic[T]):
         self._is_fetching, self._tried_at = True, self._now()
 
     def _waited(self) -> T:
-        """What there is once nothing is being fetched."""
+        """Wait for a fetch that is under way, then return the value. Raises NotFetched."""
         self._changed.wait_for(lambda: not self._is_fetching, self._patience)
         value = self._usable()
         if value is None:
@@ -112,10 +112,10 @@ class Refreshed(Generic[T]):
             raise NotFetched(f"{self._name} cannot be had just now", max(1.0, left))
         return value
 
-    # -- without it --------------------------------------------------------------------------------------
+    # -- without _changed --------------------------------------------------------------------------------
 
     def _fetched(self) -> T:
-        """Fetch it. Where that fails, the value before is good for a while."""
+        """Fetch the value, and return it; if that fails, the one before, while it may be used."""
         value: T | None = None
         try:
             value = self._fetch()

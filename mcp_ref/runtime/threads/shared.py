@@ -1,6 +1,6 @@
-"""A context that several share: the first of them enters it, the last one leaves it.
+"""A context that several users share: the first of them enters it, the last one leaves it.
 
-Threads     any. The second user waits until the first has entered.
+Threads     any. The second user waits until the first has entered it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class Shared(Generic[T]):
-    """What is entered as long as anything uses it."""
+    """A context that is entered while it has users."""
 
     def __init__(self, enter: Callable[[ExitStack], T]) -> None:
-        """`enter` enters the parts, and returns the value."""
+        """`enter` enters all parts into the stack that it is given, and returns the value."""
         self._enter = enter
         self._begin()
         forks.register(self)
@@ -30,7 +30,7 @@ class Shared(Generic[T]):
         self._lock = threading.Lock()
         # Guarded by _lock.
         self._users = 0
-        self._keepers = 0  # among the users
+        self._keepers = 0  # users that only keep it
         self._entered: ExitStack | None = None
         self.value: T | None = None
 
@@ -41,8 +41,8 @@ class Shared(Generic[T]):
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Around a use of it."""
-        with self._lock:  # held while it is entered
+        """Use it for as long as the block runs."""
+        with self._lock:  # also held while the first user enters it, so that the second waits
             if self._users == 0:
                 with ExitStack() as entered:
                     self.value = self._enter(entered)
@@ -53,7 +53,7 @@ class Shared(Generic[T]):
             yield
         finally:
             with self._lock:
-                if forks.count == process:  # the child of a fork never counted the uses of its parent
+                if forks.count == process:  # a forked child began to count anew, without this use
                     self._users -= 1
                 if self._users == 0 and self._entered is not None:
                     leaving, self._entered, self.value = self._entered, None, None
@@ -61,7 +61,7 @@ class Shared(Generic[T]):
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Around something that needs it until its own end, but is no reason to begin anything with it."""
+        """Keep it entered while the block runs, for work that goes on but is not a user, such as a task."""
         with self.used():
             with self._lock:
                 self._keepers += 1
@@ -75,12 +75,12 @@ class Shared(Generic[T]):
 
     @property
     def is_in_last_use(self) -> bool:
-        """Whether there is one user at most, besides those that only keep it."""
+        """Whether at most one user is left, besides those that only keep it."""
         with self._lock:
             return self._users - self._keepers <= 1
 
     def add(self, part: Callable[[], AbstractContextManager[object]]) -> None:
-        """Enter one more part, if it is entered now."""
+        """Enter one more part, if the context is entered now."""
         with self._lock:
             if self._entered is not None:
                 self._entered.enter_context(part())

@@ -1,10 +1,10 @@
 """Ctrl-C, held back for as long as a message is on its way out.
 
 A KeyboardInterrupt in the middle of a write would leave half a line on the wire and end the connection.
-So the main thread, the only one that signals interrupt, notes it and raises it when the message is out.
-A second Ctrl-C meanwhile is not held back: the user means it.
+So the main thread, the only one that signals interrupt, notes the signal and acts on it when the message is
+out. A second Ctrl-C meanwhile is not held back: the user means it.
 
-Threads     main only; for any other thread this does nothing.
+Threads     main only; on any other thread this does nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mcp_ref.runtime.threads import forks
 __all__ = ["IN_PEACE", "Handled", "Uninterrupted"]
 
 IN_PEACE = 10.0
-"""Seconds after the signal that ends a server in which no other one interrupts its lifespan's end."""
+"""Seconds, once the end of a server has begun, in which no signal interrupts the end of its lifespan."""
 
 main_thread_id = threading.main_thread().ident
-"""The thread that signals interrupt: in a forked child, the one that forked."""
+"""The thread that signals interrupt; in a forked child that is the one that forked."""
 
 
 def _forked() -> None:
@@ -35,7 +35,7 @@ forks.on_fork(_forked)
 
 
 class Uninterrupted:
-    """`with Uninterrupted():` around what must be finished once it was begun."""
+    """`with Uninterrupted():` holds Ctrl-C back while the block runs, which must not stop half-way."""
 
     __slots__ = ("_before", "_noted")
 
@@ -46,7 +46,7 @@ class Uninterrupted:
     def __enter__(self) -> None:
         if threading.get_ident() == main_thread_id:
             before = signal.getsignal(signal.SIGINT)
-            if callable(before):  # neither ignored nor deadly: so it may raise
+            if callable(before):  # not SIG_IGN or SIG_DFL: a Python handler, which may raise
                 self._before = before
                 signal.signal(signal.SIGINT, self._note)
 

@@ -1,9 +1,9 @@
-"""Something to do later: one thread for all timers of the process.
+"""Timers: functions that run later, on one thread for the whole process.
 
 Threads     `mcp_ref timers`, a daemon, is started by the first timer and ends when none is left.
-            It only runs functions that hand work on (release a waiter, put a job in a queue);
-            the caller that sets a timer answers for that. In a forked child
-            no timer is set, and the first one starts a thread there.
+            It only runs functions that hand work on (release a waiter, put a job in a queue): the
+            caller that sets a timer must see to that, or it delays all others. A forked child begins
+            without timers, and its first one starts a thread there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logger("mcp_ref.timers")
 
 
 class Timer:
-    """One thing to do later, unless it is cancelled before."""
+    """A function that runs later, unless it is cancelled before."""
 
     __slots__ = ("run",)
 
@@ -31,12 +31,12 @@ class Timer:
         self.run: Callable[[], object] | None = run
 
     def cancel(self) -> None:
-        """Not any more. Harmless if it already ran."""
+        """Do not run the function. Harmless if it already ran."""
         self.run = None
 
 
 LINGER = 1.0
-"""Seconds for which a cancelled timer may be remembered."""
+"""The longest time, in seconds, for which a cancelled timer is remembered."""
 
 _order = itertools.count()
 _wakes = threading.Condition()
@@ -45,7 +45,7 @@ _thread: threading.Thread | None = None  # guarded by _wakes
 
 
 def later(seconds: float, run: Callable[[], object]) -> Timer:
-    """Run a function on the timer thread, once, after so many seconds."""
+    """Run a function on the timer thread, once, after `seconds`."""
     global _thread
     timer = Timer(run)
     with _wakes:
@@ -93,5 +93,5 @@ def _loop() -> None:
         try:
             if run is not None:
                 run()
-        except BaseException:  # this thread belongs to all timers: no one of them may end it
+        except BaseException:  # all timers share this thread: none of them may end it
             _log.exception("a timer failed")

@@ -9,10 +9,10 @@
 Short jobs run fastest on one thread: threads that take turns spend more time on the turns than on
 the jobs. So a job is left to the worker that took the last one, if that was just now: it will be
 back in microseconds. If it is not, the job before was a long one: then the foreman wakes two more
-workers, TICK_SECONDS seconds later four, then eight, until they are quick with their jobs or none waits.
+workers, TICK_SECONDS later four, then eight, until they are quick with their jobs or no job waits.
 
-When the queue is full, `submit` says so at once. It never blocks, so that a reader may call it. The queue is
-full with so many jobs, or with so many bytes of what they hold: one alone may be of any size.
+When the queue is full, `submit` raises QueueFull at once. It never blocks, so that a reader may call it.
+The queue is full when `queue` jobs wait, or jobs with `queue_bytes` bytes; a single job may be of any size.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = ["QueueFull", "Workers"]
 _log = logger("mcp_ref.workers")
 
 Job = tuple[Callable[[Any], object], Any, int]
-"""A function, its argument, and the bytes that wait with it."""
+"""A function, its argument, and how many bytes stay in memory while they wait."""
 
 MAX_WAITING_BYTES = 64 << 20
 
 TICK_SECONDS = 0.0005
 JOBS_PER_TICK = 3
-"""Jobs that a worker does within TICK_SECONDS, if they are short ones."""
+"""Short jobs that a worker does within TICK_SECONDS; workers that do fewer are busy with long ones."""
 
 
 class QueueFull(Exception):
-    """As many jobs are waiting as may wait, or as many bytes; or the system gives no thread."""
+    """The limit of waiting jobs, or of their bytes, is reached; or the system gives no thread."""
 
 
 class Jobs:
@@ -55,7 +55,9 @@ class Jobs:
         self.waiting: deque[Job] = deque()
 
     def add(self, job: Job, workers: float) -> bool:
-        """False if there is no room. A job whose worker is on its way, or could be, does not wait."""
+        """Add a job; False if there is no room. `workers` jobs do not count as waiting, since a worker is on
+        its way to them or could be started.
+        """
         waiting = len(self.waiting) - workers
         if waiting >= self.max_jobs or (waiting > 0 and self.bytes + job[2] > self.max_bytes):
             return False
@@ -74,7 +76,7 @@ class Jobs:
 
 
 class Workers:
-    """A pool of threads. `limit` run at once, `queue` wait, `queue_bytes` with them; more are refused."""
+    """A pool of threads: `limit` jobs run at once, `queue` wait, with `queue_bytes`; more are refused."""
 
     def __init__(
         self, limit: int = 100, queue: int = 1000, idle: float = 10.0, *, queue_bytes: int = MAX_WAITING_BYTES
@@ -88,16 +90,16 @@ class Workers:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        # All below, `_jobs` and `_closed`, guarded by _lock. A worker is its lock, on which it sleeps.
+        # All below, `_jobs` and `_closed`, guarded by _lock. A worker is known by its lock: it sleeps on it.
         self._free: list[threading.Lock] = []  # asleep; the last to fall asleep wakes first
         self._threads: set[threading.Thread] = set()
         self._started = 0
-        self._workers = 0  # how many there are
+        self._workers = 0  # how many threads there are
         self._called: set[threading.Lock] = set()  # woken or started, and not at the queue yet
         self._done = 0  # jobs, ever
         # The worker that took the last job, while it is at work, and when it did.
         self._latest: tuple[threading.Lock | None, float] = None, 0.0
-        self._foreman: threading.Lock | None = None  # set while there is one; released to call it
+        self._foreman: threading.Lock | None = None  # its lock, while there is one; released to wake it
         self._foreman_called = False
 
     def forked(self) -> None:
@@ -111,7 +113,7 @@ class Workers:
         """Have a worker call `run(argument)`. Raises QueueFull; False after `close`, when nothing is run.
 
         `always` takes a job beyond the bounds: for callers whose jobs are bounded otherwise. `size` is how
-        many bytes are kept in memory by its wait.
+        many bytes the job keeps in memory while it waits.
         """
         with self._lock:
             if self._closed:
@@ -129,7 +131,7 @@ class Workers:
             return True
 
     def _startable(self) -> int:
-        """How many more jobs may run. With _lock held."""
+        """How many more workers may be woken or started. With _lock held."""
         return self.limit - self._workers + len(self._free)
 
     def _wake(self) -> bool:
@@ -152,7 +154,7 @@ class Workers:
         return True
 
     def _start(self, name: str, run: Callable[[threading.Lock], None], asleep: threading.Lock) -> bool:
-        """False if the system has no more threads to give. With _lock held."""
+        """Start a thread; False if the system has no more to give. With _lock held."""
         # A daemon: a tool that never returns must not keep the process alive after `close`.
         thread = threading.Thread(target=run, args=(asleep,), name=name, daemon=True)
         asleep.acquire()
@@ -187,7 +189,10 @@ class Workers:
                 return
 
     def _take(self, asleep: threading.Lock, back: bool) -> Job | None:
-        """The next job, for a worker that is new or `back` from one; without any, it is listed as free."""
+        """Return the next job, for a worker that is new or `back` from one.
+
+        Without a job, the worker counts as free from now on.
+        """
         with self._lock:
             self._done += back
             self._called.discard(asleep)
@@ -201,7 +206,7 @@ class Workers:
             return None
 
     def _leave(self, asleep: threading.Lock) -> bool:
-        """Whether this worker may end: not if it was called, nor while there is something to do."""
+        """Whether this worker may end: not if it was woken just now, nor while jobs wait that it could do."""
         with self._lock:
             if asleep in self._free:
                 self._free.remove(asleep)
@@ -213,7 +218,7 @@ class Workers:
             return True
 
     def _call_foreman(self) -> None:
-        """Wake or start the foreman, who sees that the jobs get taken. With _lock held."""
+        """Wake or start the foreman, which sees to it that the jobs get taken. With _lock held."""
         if self._foreman is not None:
             self._foreman.release()
             self._foreman_called = True
@@ -230,7 +235,7 @@ class Workers:
                 return
 
     def _watch_queue(self) -> None:
-        """As long as jobs wait and workers are slow with theirs: two more workers, then four, eight ..."""
+        """While jobs wait and workers are slow with theirs, wake two more workers, then four, eight ..."""
         done, more = self._done, 2
         while True:
             time.sleep(TICK_SECONDS)  # the promised longest wait of a job for a busy worker
@@ -241,14 +246,14 @@ class Workers:
                 elif all(self._wake() for _ in range(min(more, len(self._jobs.waiting)))):
                     more *= 2
                 else:
-                    more = 0  # as many as there may be are at work
+                    more = 0  # all workers that may run are at work
                 done = self._done
                 if not self._jobs.waiting or not more:
                     self._foreman_called = False
                     return
 
     def _dismissed(self, asleep: threading.Lock) -> bool:
-        """Whether the foreman, not needed for long, may go: not if it was called just now."""
+        """Whether the foreman may end, not needed for long: not if it was called just now."""
         with self._lock:
             if self._foreman_called and not self._closed:
                 asleep.acquire()
@@ -266,7 +271,10 @@ class Workers:
         return self._jobs.bytes
 
     def close(self, timeout: float, *, drop: bool = True) -> bool:
-        """Take no more jobs, and `drop` those that wait or have them done. False if threads are left then."""
+        """Take no more jobs; `drop` those that wait, or have them done. Waits for the threads.
+
+        Returns False if threads are left after `timeout` seconds.
+        """
         with self._lock:
             if drop:
                 self._jobs.clear()
