@@ -1,7 +1,7 @@
-"""Changes of entries: who waits for one of them, and who hears of all.
+"""Changes of entries: threads that wait for one of them, and listeners that hear of all.
 
-Both stores have one of these. A thread that waits says so first and reads the entry after that; a thread that
-changes the entry writes it first and looks for threads that wait after that. So no change is missed.
+Both stores have a `Changes`. A thread that waits registers first and then reads the entry; a thread that
+changes the entry writes it first and then looks for threads that wait. So no change is missed.
 
 Threads     any. `_lock` guards the two collections and is never held while a listener runs.
 """
@@ -22,11 +22,11 @@ __all__ = ["Changes", "next_version"]
 _log = logger("mcp_ref.stores")
 
 MAX_SLEEP = 3600.0
-"""Seconds after which every wait looks again: an endless one is more than a lock can count."""
+"""The longest single wait, in seconds: the time-out of a lock cannot be endless."""
 
 
 def next_version(entry: Entry, made: Entry) -> Entry:
-    """What `make` made of an entry, with the version that follows. Raises ValueError if it is another one."""
+    """The entry that `make` made, with the next version. Raises ValueError if it is not the same entry."""
     if made.id != entry.id or made.owner != entry.owner or made.created != entry.created:
         raise ValueError("a change keeps the id, the owner and the time of creation of an entry")
     return replace(made, version=entry.version + 1)
@@ -40,22 +40,22 @@ class Changes:
         self.forked()
 
     def forked(self) -> None:
-        """In a forked child: the threads that wait are the parent's; what listens is the child's too."""
+        """In a forked child: drop the waits, which are those of the parent's threads; listeners stay."""
         self._lock = threading.Lock()
         self._waiting: dict[str, list[threading.Event]] = {}  # guarded by _lock
 
     @property
     def is_watched(self) -> bool:
-        """Whether anyone waits or listens now."""
+        """Whether any thread waits, or any listener listens."""
         return bool(self._waiting or self._listeners)
 
     @property
     def is_heard(self) -> bool:
-        """Whether anyone listens now."""
+        """Whether there is a listener."""
         return bool(self._listeners)
 
     def listen(self, hear: Callable[[Entry], object]) -> Callable[[], None]:
-        """Have `hear` called with each entry that `tell` is called with. Returns what ends it."""
+        """Have `hear` called with each entry that `tell` is given. Returns a function to stop that."""
 
         def listener(entry: Entry) -> None:  # an object of its own: one function may listen twice
             hear(entry)
@@ -69,7 +69,7 @@ class Changes:
         return end
 
     def tell(self, entry: Entry) -> None:
-        """An entry was added or changed. The store's lock is not held."""
+        """Tell of an entry that was added or changed. Called without the store's lock."""
         self.wake(entry.id)
         for listener in self._listeners:
             try:
@@ -79,13 +79,13 @@ class Changes:
 
     def wake(self, entry_id: str) -> None:
         """Have the threads that wait for an entry look again."""
-        if entry_id in self._waiting:  # nearly always not, and then there is nothing to lock
+        if entry_id in self._waiting:  # nearly always false, and then no lock is needed
             with self._lock:
                 for woken in self._waiting.get(entry_id, ()):
                     woken.set()
 
     def wake_all(self) -> None:
-        """Have all threads that wait look again: the store is closed, for example."""
+        """Have all threads that wait look again, such as when the store is closed."""
         with self._lock:
             for waiting in self._waiting.values():
                 for woken in waiting:
@@ -100,9 +100,9 @@ class Changes:
         *,
         look_again: float = MAX_SLEEP,
     ) -> Entry | None:
-        """Wait until `get` finds another version than this one, at most so long. Returns what it found last.
+        """Wait until `get` finds another version, for up to `seconds`. Returns what it found last.
 
-        Unless it is woken before, it looks again after `look_again` seconds, and when the entry expires.
+        It looks when it is woken, when the entry expires, and every `look_again` seconds.
         """
         end = time.monotonic() + seconds
         with self._woken(entry_id) as woken:
@@ -127,7 +127,7 @@ class Changes:
         finally:
             with self._lock:
                 waiting = self._waiting.get(entry_id, [])
-                if woken in waiting:  # not in the child of a fork, which begins anew
+                if woken in waiting:  # not in a forked child, which has dropped the waits
                     waiting.remove(woken)
                 if not waiting:
                     self._waiting.pop(entry_id, None)

@@ -1,13 +1,13 @@
 """Database: an SQLite file that several processes share, and this process's one connection to it.
 
-It says what is wrong in words: each error of SQLite becomes a StoreError that names the file. A connection by
-which nothing can be read any more is given up, and the next use opens another: so the database works again
-when the cause is gone.
+It says what is wrong in words: each error of SQLite but IntegrityError becomes a StoreError that names the
+file. A connection that can read nothing any more is closed, and the next use opens another: so the database
+works again when the cause is gone.
 
 Waits       for the lock of the connection, and for other processes that write, LOCKED_SECONDS at most.
 Forks       a connection must not cross a fork, not even unused: SQLite keeps one table of locks per process
-            and file, and a child that inherits it believes to hold the parent's. So the connection is closed
-            before a fork, and parent and child open one each when they need it.
+            and file, and a child that inherits it believes that it holds the parent's locks. So the
+            connection is closed before a fork, and parent and child each open one when they need it.
 Threads     any; one at a time uses the connection.
 """
 
@@ -34,26 +34,26 @@ __all__ = ["Database", "FileKind"]
 T = TypeVar("T")
 
 LOCKED_SECONDS = 5.0
-"""The longest that anything here waits for other threads and processes."""
+"""The longest time, in seconds, that anything here waits for other threads and processes."""
 MAX_PAUSE = 0.01
-"""Seconds between two attempts to write while another process does."""
+"""The longest pause, in seconds, between two attempts to write while another process writes."""
 PAGE_BYTES = 4096
 WAL_PAGES = 4000
-"""Length of the log of changes at which they are moved into the file, which waits for the disk. SQLite's own
-limit is a quarter of it, and a page that changes often would be moved four times as often.
+"""Length of the write-ahead log, in pages, at which its changes are moved into the file, which waits for the
+disk. SQLite's own limit is a quarter of it, and a page that changes often would be moved four times as often.
 """
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file is for: two numbers that it must have, and the statements that a new one begins with."""
+    """A kind of database file: two numbers that mark it, and the statements that make its tables."""
 
     application_id: int
     version: int
     tables: tuple[str, ...]
 
     def check(self, connection: sqlite3.Connection, path: Path) -> bool:
-        """Whether a file is new. Raises StoreError if it is of another kind or version."""
+        """Whether a file is new and empty. Raises StoreError if it is of another kind or version."""
         application_id, version = _number(connection, "application_id"), _number(connection, "user_version")
         if application_id == self.application_id:
             if version != self.version:
@@ -81,7 +81,10 @@ class Database:
     """A file, and the connection of this process to it."""
 
     def __init__(self, path: Path, kind: FileKind, *, power_safe: bool = False) -> None:
-        """Opens the file; makes it if it is not there. Raises StoreError."""
+        """Open the file; make it if it is not there. With `power_safe`, each write waits for the disk.
+
+        Raises StoreError.
+        """
         self.path = path
         self._kind = kind
         self._synchronous = "FULL" if power_safe else "NORMAL"
@@ -91,7 +94,7 @@ class Database:
         self._file = (0, 0)  # device and inode
         self._is_inherited = False
         self._is_closed = False
-        self._forker: int | None = None  # the thread that forks, and holds _lock meanwhile
+        self._forker: int | None = None  # the thread that is forking, and holds _lock meanwhile
         forks.register(self)
         _all.add(self)
         _make_file(path)
@@ -100,7 +103,7 @@ class Database:
     # -- use ---------------------------------------------------------------------------------------
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work`, which reads, or makes one statement that writes: it may be run several times."""
+        """Run `work`, which reads, or executes one statement that writes. It may be run several times."""
         return self._use(lambda connection, end: _patiently(lambda: work(connection), end))
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -114,7 +117,7 @@ class Database:
         return self._use(run)
 
     def close(self) -> None:
-        """Close it. May be called again."""
+        """Close the connection, for good. May be called again."""
         with self._lock:
             self._is_closed = True
             self._let_go()
@@ -143,7 +146,7 @@ class Database:
         if self._connection is None:
             self._connection = _patiently(self._open, end)
         elif self._file != _identity(self.path):
-            # SQLite would go on with the file that has no name any more, and all would seem well.
+            # SQLite would go on with the old file, which has no name any more: no error, but all is lost.
             self._let_go()
             raise StoreError(
                 f"{self.path} was deleted or replaced while it was in use: what it said is lost, unless it is"
@@ -162,7 +165,7 @@ class Database:
             check_same_thread=False,
         )
         try:
-            connection.execute("BEGIN")  # or another process could make the tables between two looks
+            connection.execute("BEGIN")  # else another process could make the tables between two queries
             with _committed(connection):
                 is_new = self._kind.check(connection, self.path)
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -186,7 +189,10 @@ class Database:
                 connection.close()
 
     def _let_go_if_useless(self) -> None:
-        """After an error. What can still read is kept: on a full disk there is no room to open another."""
+        """After an error: close the connection if it cannot read any more.
+
+        One that can is kept: on a full disk there is no room to open another.
+        """
         try:
             if self._connection is not None:
                 self._connection.execute("SELECT 1 FROM sqlite_master").fetchall()
@@ -197,7 +203,7 @@ class Database:
     # -- forks -------------------------------------------------------------------------------------
 
     def before_fork(self) -> None:
-        """Let go of the connection, and keep all other threads from it until the fork is done."""
+        """Close the connection, and keep all other threads from opening one until the fork is done."""
         if self._lock.acquire(timeout=LOCKED_SECONDS):
             self._forker = threading.get_ident()
             self._let_go()
@@ -209,7 +215,7 @@ class Database:
             self._lock.release()
 
     def forked(self) -> None:
-        """In the child: begin anew. If the connection could not be closed, it is the parent's for ever."""
+        """In the child: begin anew. A connection that is still open is kept unused: it is the parent's."""
         self._lock = threading.Lock()
         self._forker = None
         if self._connection is not None:
@@ -234,7 +240,7 @@ def _after_fork() -> None:
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
 
 
-# -- what all of this needs ------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:
@@ -244,7 +250,7 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
 
 @contextmanager
 def _committed(connection: sqlite3.Connection) -> Iterator[None]:
-    """The end of a transaction: committed after the block, or undone if it raises."""
+    """End a transaction: commit it after the block, or roll it back if the block raises."""
     try:
         yield
         connection.execute("COMMIT")
@@ -256,7 +262,7 @@ def _committed(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _patiently(work: Callable[[], T], end: float) -> T:
-    """Run `work` until no other process is in its way, at most until `end` by the monotonic clock."""
+    """Run `work` again and again while the database is busy, until `end` by the monotonic clock."""
     pause = 0.0002
     while True:
         try:
@@ -264,14 +270,14 @@ def _patiently(work: Callable[[], T], end: float) -> T:
         except sqlite3.OperationalError as problem:
             if _code(problem) != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
                 raise
-        time.sleep(pause * chance.fraction())  # at random: two that wait are not to meet again and again
+        time.sleep(pause * chance.fraction())  # at random, so that two processes do not keep colliding
         pause = min(2 * pause, MAX_PAUSE)
 
 
 def _make_file(path: Path) -> None:
     """Make an empty file that its owner alone may read, unless there is one.
 
-    One that is there is not opened: to close it again would take away the locks that this process has on it.
+    A file that exists is not opened: closing it again would release the locks that this process has on it.
     """
     try:
         if path.is_dir():
@@ -286,7 +292,7 @@ def _make_file(path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """Which file has a name; zeros if no file has it."""
+    """Device and inode of the file at a path; zeros if there is no file."""
     try:
         found = os.stat(path)  # noqa: PTH116  (before each use, and Path.stat takes twice as long)
     except OSError:
@@ -304,7 +310,7 @@ _EXPLANATIONS = {
     sqlite3.SQLITE_NOTADB: "{} is not an SQLite database: use another file",
     sqlite3.SQLITE_CORRUPT: "{} is damaged: put back a copy, or begin with another file",
 }
-"""What a person can do about the errors of SQLite, by its primary codes."""
+"""Errors of SQLite by their primary codes: what is wrong, and what a person can do about it."""
 
 
 def _code(problem: sqlite3.Error) -> int:

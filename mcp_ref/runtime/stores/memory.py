@@ -1,13 +1,15 @@
 """MemoryStore: entries in this process, which end with it.
 
-Bounded: so many entries, of which one owner has half at most, and so many bytes of outcomes. An entry that
-has expired is seen no more from that moment, and is removed within a second: by a timer, or by the next
-`add`.
+Bounded by `most` entries, of which one owner has half at most, and by `most_bytes` of outcomes. An entry
+that has expired is not returned any more from that moment, and is removed within a second: by a timer, or by
+the next `add`.
 
-A runner is a process, and all entries here belong to the one that has the store. So none is ever abandoned.
+A runner is a process, and all entries here belong to the process that has the store. So no entry is ever
+abandoned.
 
-Threads     any. `_lock` guards all that the store keeps; it is held while `make` runs, and at no other time
-            while foreign code does. After a fork the child's store is empty.
+Threads     any. `_lock` guards all that the store keeps; `get` alone reads without it. It is held while
+            `make` runs, and never while any other function of a caller does. After a fork the child's store
+            is empty.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ from mcp_ref.runtime.threads import forks, timers
 __all__ = ["MemoryStore"]
 
 REMOVED_AT_ONCE = 1_000
-"""Expired entries that are removed while the lock is held once: about a millisecond."""
+"""Expired entries that the timer removes while it holds the lock, about a millisecond; `add` removes all."""
 GATHER = 0.1
-"""Seconds after an entry has expired until the timer runs, so that it removes several."""
+"""Seconds between the expiry of an entry and the timer, so that the timer removes several at once."""
 FEW = 64
-"""Entries of a collection that is not worth being made anew."""
+"""Outdated items that a small collection may have before it is rebuilt without them."""
 
 
 class _Owned:
@@ -43,7 +45,7 @@ class _Owned:
     __slots__ = ("gone", "keys", "live")
 
     def __init__(self) -> None:
-        # In order. Those of removed entries stay for a while: to take one out of a long list is slow.
+        # Sorted (created, id). Keys of removed entries stay for a while: to remove from a long list is slow.
         self.keys: list[tuple[float, str]] = []
         self.gone = 0  # keys of removed entries
         self.live = 0  # entries with a runner
@@ -57,7 +59,7 @@ class _Owned:
             self.keys.append(key)
             return
         at = bisect_left(self.keys, key)
-        if self.keys[at] == key:  # of a removed entry: the id is used once more
+        if self.keys[at] == key:  # that of a removed entry, whose id is used again
             self.gone -= 1
         else:
             self.keys.insert(at, key)
@@ -67,8 +69,8 @@ class MemoryStore:
     """Entries in this process."""
 
     def __init__(self, *, most: int = 100_000, most_bytes: int = 256 << 20) -> None:
-        """`most` entries in all, half of them of one owner; no new one while there are `most_bytes` of
-        outcomes.
+        """At most `most` entries, half of them of one owner; no new one while outcomes take `most_bytes` or
+        more.
         """
         self.most = most
         self.most_bytes = most_bytes
@@ -84,17 +86,17 @@ class MemoryStore:
         self._entries: dict[str, Entry] = {}
         self._owners: dict[str | None, _Owned] = {}
         self._bytes = 0
-        # A heap of (expires, id). What an entry said before it was changed stays until its time.
+        # A heap of (expires, id). The former time of an entry that was changed stays until it is reached.
         self._expiries: list[tuple[float, str]] = []
         self._timer: timers.Timer | None = None
         self._timer_due = float("inf")
 
     def forked(self) -> None:
-        """In a forked child: begin anew, empty. What listens is the child's too."""
+        """In a forked child: begin anew, empty. Listeners stay."""
         self._changes.forked()
         self._begin()
 
-    # -- what there is to do with entries ----------------------------------------------------------
+    # -- the operations on entries -----------------------------------------------------------------
 
     def add(self, entry: Entry, *, most_live: int) -> None:
         """Keep a new entry. Raises StoreFull, and ValueError if its id is used."""
@@ -110,7 +112,7 @@ class MemoryStore:
         self._changes.tell(entry)
 
     def _check_room(self, entry: Entry, most_live: int) -> None:
-        """With _lock held."""
+        """Raise StoreFull, or ValueError, if an entry cannot be added. With _lock held."""
         owned = self._owners.get(entry.owner)
         if entry.id in self._entries:
             raise ValueError("the id of a new entry is that of another one")
@@ -131,7 +133,7 @@ class MemoryStore:
             raise StoreFull(f"{owned.live:,} are under way, which is the limit")
 
     def get(self, entry_id: str) -> Entry | None:
-        """The entry; None if the store has no such entry, or no more."""
+        """Return the entry; None if the store never had it, or has it no longer."""
         self._check_open()
         entry = self._entries.get(entry_id)
         if entry is None or _has_expired(entry):
@@ -139,7 +141,7 @@ class MemoryStore:
         return entry
 
     def change(self, entry_id: str, make: Callable[[Entry], Entry]) -> Entry | None:
-        """Replace an entry by what `make` makes of it, and return that; None if there is no such entry."""
+        """Replace an entry by `make(entry)`, and return the new one; None if there is no such entry."""
         with self._lock:
             entry = self.get(entry_id)
             if entry is None:
@@ -155,7 +157,7 @@ class MemoryStore:
         return changed
 
     def page(self, owner: str | None, after: tuple[float, str] | None, count: int) -> list[Entry]:
-        """Up to `count` entries of one owner, by (created, id), that come after these two; no outcomes."""
+        """Return up to `count` entries of one owner after `after`, without outcomes (see `Store`)."""
         found: list[Entry] = []
         with self._lock:
             self._check_open()
@@ -170,19 +172,19 @@ class MemoryStore:
         return [entry if entry.outcome is None else replace(entry, outcome=None) for entry in found]
 
     def wait(self, entry_id: str, version: int, seconds: float) -> Entry | None:
-        """Wait until an entry has another version than this one, at most so long; then as `get`."""
+        """Wait until an entry has another version, for up to `seconds`; then return it as `get` does."""
         entry = self.get(entry_id)
         if entry is None or entry.version != version:
             return entry
         return self._changes.wait(self.get, entry_id, version, seconds)
 
     def listen(self, hear: Callable[[Entry], object]) -> Callable[[], None]:
-        """Have each entry that was added or changed heard of. Returns what ends it."""
+        """Have `hear` called with each entry that is added or changed. Returns a function to stop that."""
         self._check_open()
         return self._changes.listen(hear)
 
     def on_abandoned(self, make: Callable[[Entry], Entry]) -> None:
-        """Nothing to do: what an entry here is worked on by is this process, and ends with the entry."""
+        """Do nothing: this process is the only runner, and the entries end with it."""
         self._check_open()
 
     def close(self) -> None:
@@ -210,7 +212,7 @@ class MemoryStore:
             self._will_expire(entry.expires, entry.id)
 
     def _let_go(self, entry: Entry, owned: _Owned) -> None:
-        """Count an entry no more. It stays where it is: `get` takes no lock, and must find it meanwhile."""
+        """Stop counting an entry, but leave it in place: `get` takes no lock, and must find it meanwhile."""
         owned.live -= entry.runner is not None
         if entry.outcome is not None:
             self._bytes -= len(entry.outcome)
@@ -218,7 +220,7 @@ class MemoryStore:
     # -- expiry; all but the timer's function with _lock held --------------------------------------
 
     def _will_expire(self, expires: float, entry_id: str) -> None:
-        if len(self._expiries) > 2 * len(self._entries) + FEW:  # of entries that were changed many times
+        if len(self._expiries) > 2 * len(self._entries) + FEW:  # from entries that were changed many times
             self._expiries = [(e.expires, e.id) for e in self._entries.values() if e.expires is not None]
             heapq.heapify(self._expiries)
         else:
@@ -226,13 +228,13 @@ class MemoryStore:
         self._set_timer()
 
     def _until_expiry(self) -> float | None:
-        """Seconds until the first entry expires; None if none does."""
+        """Seconds until the first entry expires; None if no entry does."""
         while self._expiries:
             expires, entry_id = self._expiries[0]
             entry = self._entries.get(entry_id)
             if entry is not None and entry.expires == expires:
                 return expires - time.time()
-            heapq.heappop(self._expiries)  # what an entry said before it was changed
+            heapq.heappop(self._expiries)  # outdated: the entry was changed or removed
         return None
 
     def _until_expiry_of(self, owned: _Owned, owner: str | None) -> float | None:
@@ -280,7 +282,7 @@ class MemoryStore:
             owned.gone = 0
 
     def _entry_of(self, key: tuple[float, str], owner: str | None) -> Entry | None:
-        """The entry that an owner's key is of; None if it was removed, though its id be used once more."""
+        """The entry of an owner's key; None if that was removed, even if its id is used again."""
         created, entry_id = key
         entry = self._entries.get(entry_id)
         return entry if entry is not None and entry.created == created and entry.owner == owner else None
@@ -291,7 +293,7 @@ def _has_expired(entry: Entry) -> bool:
 
 
 def _expire(store: ref[MemoryStore]) -> None:
-    """What the timer runs: it does not keep a store alive that has been forgotten."""
+    """The timer's function. It has a weak reference, so that a timer does not keep an unused store alive."""
     there = store()
     if there is not None:
         there._timer_ran()

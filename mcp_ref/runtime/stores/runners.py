@@ -1,12 +1,13 @@
 """Runners: which of the processes that share a store are alive.
 
-Each has a file in one folder, with a random name, and holds a lock on it (flock). The system lets go of the
-lock when the process ends, however it ends. So a runner lives as long as its lock cannot be had.
+Each has a file in one folder, with a random name, and holds a lock on it (flock). The system releases the
+lock when the process ends, however it ends. So a runner is alive as long as no other process can get its
+lock.
 
-A file gets its name only when it is locked, and a name is never used again: what is dead stays dead.
+A file gets its name only when it is locked, and a name is never used again: a runner that is dead stays dead.
 
-Threads     any. The descriptor is not inherited by programs that are started, and a forked child closes its
-            copy: else the parent's lock would outlive the parent.
+Threads     any. Programs that this one starts do not inherit the descriptor, and a forked child closes its
+            copy: otherwise the lock would outlive its process.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from pathlib import Path
 __all__ = ["Runners"]
 
 UNNAMED_SECONDS = 60.0
-"""Age of a file without its name that its maker must have left behind."""
+"""Seconds after which a file that still has no name must have been left behind by a dead process."""
 
 _RUNNER_NAME = re.compile(r"[0-9a-f]{32}\Z")
 _UNNAMED = ".new-"
 
 
 class Runners:
-    """The runners of one folder, and among them the one that this process is."""
+    """The runners of one folder. `name` is the one of this process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,7 +38,7 @@ class Runners:
         self.name = secrets.token_hex(16)
 
     def begin(self) -> None:
-        """Be alive from now on. Raises OSError."""
+        """Count as alive from now on. Raises OSError."""
         if self._locked is not None:
             return
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -62,16 +63,16 @@ class Runners:
     def forked(self) -> None:
         """In a forked child: be another runner, which has not begun."""
         if self._locked is not None:
-            os.close(self._locked)  # the parent's lock stays, for it has the file open as well
+            os.close(self._locked)  # the lock stays: the parent has the file open as well
         self._locked = None
         self.name = secrets.token_hex(16)
 
     def is_alive(self, name: str) -> bool:
-        """Whether a runner is alive. The system is asked each time: what was so a moment ago may be wrong."""
+        """Whether a runner is alive. The system is asked each time: an earlier answer may be outdated."""
         return _RUNNER_NAME.match(name) is not None and _is_locked(self._folder / name)
 
     def dead(self) -> list[str]:
-        """The runners whose files are there, and their processes are not."""
+        """Names of the runners whose files are there, but whose processes have ended."""
         found = []
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as files:
             for file in files:
@@ -83,8 +84,8 @@ class Runners:
         return found
 
     def forget(self, name: str) -> None:
-        """Remove the file of a runner that is dead: without it, it is dead as well."""
-        with contextlib.suppress(OSError):  # another process did it, or it stays for a while
+        """Remove the file of a runner that is dead. Without a file it still counts as dead."""
+        with contextlib.suppress(OSError):  # another process removed it; or the file stays for a while
             (self._folder / name).unlink()
 
 
@@ -94,7 +95,7 @@ def _is_locked(file: Path) -> bool:
         descriptor = os.open(file, os.O_RDONLY)
     except FileNotFoundError:
         return False
-    except OSError:  # such as too many open files: no reason to take anyone for dead
+    except OSError:  # such as too many open files: that does not mean that the runner is dead
         return True
     try:
         # Shared, so that two processes that ask at once do not take each other for the runner.
@@ -107,7 +108,7 @@ def _is_locked(file: Path) -> bool:
 
 
 def _remove_old(unnamed: Path) -> None:
-    """Remove what a process left that was killed between making its file and naming it."""
+    """Remove the file of a process that was killed between making and naming it."""
     with contextlib.suppress(OSError):
         if time.time() - unnamed.stat().st_mtime > UNNAMED_SECONDS and not _is_locked(unnamed):
             unnamed.unlink()

@@ -2,16 +2,17 @@
 
     secrets = SecretFile("~/.local/share/app/tokens")
     secrets.get("key"), secrets.set("key", {...}), secrets.delete("key")
-    with secrets.lock("key", seconds): ...      of threads and processes, one at a time
+    with secrets.lock("key", seconds): ...      one thread of one process at a time
 
-The file is one JSON object. It is replaced as a whole: a reader finds what was there before or after, also
-where a process dies in between, or the disk is full. What cannot be read, cut or damaged, is as good as lost:
-it is begun anew, with a warning. A file that others may read is not used at all.
+The file is one JSON object. It is replaced as a whole: a reader finds the old file or the new one, even if a
+process dies in between, or the disk is full. A file that is cut or damaged counts as empty, with a warning,
+and the next change replaces it. A file that others may read is not used at all.
 
 Errors      StoreError: other users may read it, it is another user's, or it cannot be read or written.
-Threads     any, and any number of processes. Writers exclude each other by a file beside it (`.lock`), a key
-            by another; these stay, for to delete a lock is to take it from those that wait for it.
-POSIX       locks are those of `flock`; modes and owners are looked at.
+Threads     any, and any number of processes. Writers lock a file beside it (`.lock`), and `lock` one file for
+            each key. These files stay: if one were deleted, a process that waits for it would get a lock
+            that no other process sees.
+POSIX       locks are those of `flock`; modes and owners are checked.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _log = logger("mcp_ref.stores")
 
 MAX_SECRET_BYTES = 16 << 20
 MAX_LOCK_SECONDS = 10.0
-"""For a change of the file, which takes milliseconds."""
+"""Seconds to wait for the lock, for a change of the file, which takes milliseconds."""
 POLL_SECONDS = 0.02
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -46,14 +47,14 @@ class SecretFile:
     """Secrets by key: each value is a JSON object."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """The file is made when something is put into it, and its folder, which none but the owner enters."""
+        """File and folder are made with the first value; only their owner may read or enter them."""
         self.path = Path(path).expanduser()
 
     def __repr__(self) -> str:
         return f"SecretFile({str(self.path)!r})"
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """What is kept under a key. Raises StoreError."""
+        """Return the value of a key; None if there is no object. Raises StoreError."""
         found = self._read().get(key)
         return found if type(found) is dict else None
 
@@ -73,7 +74,10 @@ class SecretFile:
 
     @contextlib.contextmanager
     def lock(self, key: str, seconds: float = MAX_LOCK_SECONDS) -> Iterator[None]:
-        """Keeps out threads and processes that lock the same key. Raises StoreError where one takes long."""
+        """Keep out threads and processes that lock the same key, while the block runs.
+
+        Raises StoreError if the lock cannot be had within `seconds`.
+        """
         digest = hashlib.sha256(key.encode()).hexdigest()[:16]
         with self._locked(f"{self.path}.{digest}.lock", seconds):
             yield
@@ -90,7 +94,7 @@ class SecretFile:
             while not _is_locked_now(descriptor):
                 if time.monotonic() > end:
                     raise StoreError(f"{self.path}: another process has held its lock for {seconds:g} s")
-                time.sleep(POLL_SECONDS)  # a wait in flock itself has no end, and nothing else tells
+                time.sleep(POLL_SECONDS)  # flock itself would wait without a limit
             yield
         finally:
             os.close(descriptor)
@@ -118,7 +122,7 @@ class SecretFile:
         return self._parsed(text)
 
     def _check(self, found: os.stat_result) -> None:
-        """Raises StoreError for a file that is not the owner's alone."""
+        """Raise StoreError for a file that others than its owner, this user, may read or change."""
         if not stat.S_ISREG(found.st_mode):
             raise StoreError(f"{self.path} is no file, and not used for secrets")
         if found.st_uid != os.geteuid():
@@ -148,7 +152,7 @@ class SecretFile:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             with contextlib.suppress(FileNotFoundError):
-                new.unlink()  # of a process that died, and had the same number
+                new.unlink()  # left by a process that died, and had the same number
             with os.fdopen(os.open(new, flags | os.O_EXCL, 0o600), "wb") as file:
                 file.write(json.dumps(kept).encode())
                 file.flush()

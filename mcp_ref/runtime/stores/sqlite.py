@@ -3,17 +3,17 @@
 What is added or changed is in the file when the call returns: it survives the end of the process, however
 that comes. With `power_safe` it survives a power cut too, and each write waits for the disk.
 
-    entries     a row each. `seq` numbers the changes of all, and `changer` is the runner that made the last
-                one of this row: so another process finds what is new to it.
-    totals      one row: the number of the last change, and of the entries; triggers keep it
+    entries     one row for each entry. `seq` numbers the changes of all entries, and `changer` is the runner
+                that made the last change of this row: so another process finds the changes that it missed.
+    totals      one row: the number of the last change, and the number of entries; triggers update it
 
 An entry whose runner has ended is abandoned. The first process that meets it, in a call or on a round of the
-store's thread, makes of it what `on_abandoned` says. That is a change like any other, and happens once.
+store's thread, replaces it as `on_abandoned` says. That is a change like any other, and happens once.
 
-Threads     any. `mcp_ref store`, a daemon, is begun by the first `listen`, `wait` or `on_abandoned` and ended
-            by `close`: it hears of what other processes change, removes what has expired, and looks for the
-            abandoned. It goes on when the file cannot be used for a while. In a forked child the store has
-            another runner and no connection, and begins with its first use.
+Threads     any. `mcp_ref store`, a daemon, is started by the first `listen`, `wait` or `on_abandoned` and
+            ended by `close`: it looks for changes of other processes, removes expired entries, and looks for
+            abandoned ones. It goes on when the file cannot be used for a while. In a forked child the store
+            has another runner and no connection, and begins with its first use.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ __all__ = ["SqliteStore"]
 _log = logger("mcp_ref.stores")
 
 LOOK_SECONDS = 0.05
-"""How often the thread asks what other processes have changed, while anyone waits or listens."""
+"""Seconds between two looks for changes of other processes, while a thread waits or a listener listens."""
 ROUND_SECONDS = 1.0
-"""How often it removes what has expired, and looks for the abandoned."""
+"""Seconds between two rounds, which remove expired entries and look for abandoned ones."""
 BATCH = 200
-"""Rows that are read, removed or changed before other threads and processes have their turn."""
+"""Rows that are read, removed or changed at once, before other threads and processes have their turn."""
 MAX_BATCHES = 50
-"""Batches of expired entries that one round removes."""
+"""The most batches of expired entries that one round removes."""
 CLOSE_SECONDS = 10.0
-"""How long `close` waits for the thread, which itself waits no longer than half of it."""
+"""Seconds that `close` waits for the thread, whose own waits (LOCKED_SECONDS) take half of it at most."""
 
 TABLES = FileKind(
     application_id=0x6D637073,  # "mcps"
@@ -87,8 +87,8 @@ _ADD = f"""
             OR (SELECT count(*) FROM entries WHERE owner = :owner) < :share)
         AND (:runner IS NULL OR (SELECT count(*) FROM entries WHERE {_IS_LIVE}) < :most_live)
 """
-"""One statement, and so one step: who has room, adds. The entries of an owner are counted once the store is
-half full: before that no owner can have half of it.
+"""One statement, so that no other process adds between the counts and the insertion. The entries of an owner
+are only counted once the store is half full: before that, no owner can have half of it.
 """
 _COUNT_OF_OWNER = "SELECT count(*) FROM entries WHERE owner = ?"
 _FIRST_EXPIRY = "SELECT min(expires) FROM entries WHERE expires IS NOT NULL"
@@ -122,7 +122,7 @@ Make = Callable[[Entry], Entry]
 
 
 def _check_path(path: str | os.PathLike[str]) -> None:
-    """Refuse what `sqlite3.connect` takes for something else than a path. Raises StoreError."""
+    """Refuse a name that `sqlite3.connect` takes for something other than a path. Raises StoreError."""
     given = os.fspath(path)
     is_uri = given.startswith("file:")
     name, _, settings = given.removeprefix("file:").partition("?") if is_uri else (given, "", "")
@@ -138,9 +138,9 @@ class SqliteStore:
     def __init__(
         self, path: str | os.PathLike[str], *, most: int = 1_000_000, power_safe: bool = False
     ) -> None:
-        """Opens the file, or makes it. Raises StoreError if that cannot be done.
+        """Open the file, or make it. Raises StoreError if that cannot be done.
 
-        `most` entries in all, and half of them of one owner.
+        At most `most` entries in all, and half of them of one owner.
         """
         _check_path(path)
         self.most = most
@@ -149,7 +149,7 @@ class SqliteStore:
         self._runners = Runners(file.with_name(f"{file.name}-runners"))
         self._changes = Changes()
         self._make_abandoned: Make | None = None
-        self._is_attended = False  # whether there is to be a thread
+        self._is_attended = False  # whether the thread is wanted
         self._is_closed = False
         self._begin_anew()
         forks.register(self)
@@ -160,12 +160,12 @@ class SqliteStore:
         # Guarded by _lock.
         self._has_begun = False
         self._thread: threading.Thread | None = None
-        # Of the thread alone, once it runs.
+        # Wakes the thread; and, used by the thread alone once it runs:
         self._nudge = threading.Event()
-        self._heard = 0  # the number of the last change that it knows of
+        self._heard = 0  # the number of the last change that the thread knows of
 
     def forked(self) -> None:
-        """In a forked child: be another runner. What listens, and `on_abandoned`, are the child's too."""
+        """In a forked child: be another runner. Listeners, and the function of `on_abandoned`, stay."""
         self._runners.forked()
         self._changes.forked()
         self._begin_anew()
@@ -176,7 +176,7 @@ class SqliteStore:
         return self._runners.name
 
     def _ready(self) -> None:
-        """Before each use. Raises StoreError."""
+        """Begin, before each use, unless that is done. Raises StoreError."""
         if self._is_closed:
             raise StoreError("the store is closed")
         if not self._has_begun:
@@ -197,7 +197,7 @@ class SqliteStore:
                 self._start()
             self._has_begun = True
 
-    # -- what there is to do with entries ----------------------------------------------------------
+    # -- the operations on entries -----------------------------------------------------------------
 
     def add(self, entry: Entry, *, most_live: int) -> None:
         """Keep a new entry. Raises StoreFull, and ValueError if its id is used."""
@@ -218,7 +218,7 @@ class SqliteStore:
             "now": time.time(),
         }
         if not self._added(row):
-            # What has expired, or was abandoned, takes room for as long as it is there.
+            # There may be room once expired entries are removed, and abandoned ones replaced.
             self._remove_expired()
             self._bury_all()
             if not self._added(row):
@@ -247,7 +247,7 @@ class SqliteStore:
         return StoreFull(f"{most_live:,} are under way, which is the limit")
 
     def get(self, entry_id: str) -> Entry | None:
-        """The entry; None if the store has no such entry, or no more."""
+        """Return the entry; None if the store never had it, or has it no longer."""
         self._ready()
         entry = self._database.read(lambda connection: _found(connection, entry_id))
         if entry is not None and self._is_abandoned(entry):
@@ -255,7 +255,7 @@ class SqliteStore:
         return entry
 
     def change(self, entry_id: str, make: Make) -> Entry | None:
-        """Replace an entry by what `make` makes of it, and return that; None if there is no such entry."""
+        """Replace an entry by `make(entry)`, and return the new one; None if there is no such entry."""
         self._ready()
 
         def run(connection: sqlite3.Connection) -> tuple[Entry | None, Entry | None]:
@@ -273,7 +273,7 @@ class SqliteStore:
         return after
 
     def _write(self, connection: sqlite3.Connection, entry: Entry, made: Entry) -> Entry:
-        """Within a transaction: the entry that is there from now on."""
+        """Within a transaction: write `made` in place of `entry`. Returns the entry as it is from now on."""
         if made is entry:
             return entry
         new = next_version(entry, made)
@@ -282,17 +282,17 @@ class SqliteStore:
         return new
 
     def page(self, owner: str | None, after: tuple[float, str] | None, count: int) -> list[Entry]:
-        """Up to `count` entries of one owner, by (created, id), that come after these two; no outcomes."""
+        """Return up to `count` entries of one owner after `after`, without outcomes (see `Store`)."""
         self._ready()
         row = (owner, *(after or (float("-inf"), "")), time.time(), count)
         try:
             found = [_entry(each) for each in self._rows(_PAGE, row)]
-        except UnicodeEncodeError:  # no text, and so the name of no owner
+        except UnicodeEncodeError:  # it has a lone surrogate, and so names no owner
             return []
         return self._without_abandoned(found)
 
     def _without_abandoned(self, found: list[Entry]) -> list[Entry]:
-        """Entries of a page, and in the place of each abandoned one what became of it."""
+        """Replace the abandoned entries of a page, each in its place."""
         dead = {e.runner for e in {e.runner: e for e in found}.values() if self._is_abandoned(e)}
         if not dead:
             return found
@@ -300,29 +300,29 @@ class SqliteStore:
         return [replace(e, outcome=None) for e in seen if e is not None]
 
     def wait(self, entry_id: str, version: int, seconds: float) -> Entry | None:
-        """Wait until an entry has another version than this one, at most so long; then as `get`."""
+        """Wait until an entry has another version, for up to `seconds`; then return it as `get` does."""
         self._attend()
         entry = self.get(entry_id)
         if entry is None or entry.version != version:
             return entry
-        self._nudge.set()  # it may be at rest
+        self._nudge.set()  # the thread may be asleep for a whole round
         return self._changes.wait(self.get, entry_id, version, seconds, look_again=ROUND_SECONDS)
 
     def listen(self, hear: Callable[[Entry], object]) -> Callable[[], None]:
-        """Have each entry that was added or changed heard of, by whichever process. Returns what ends it."""
+        """Have `hear` called with each entry that any process adds or changes. Returns what stops that."""
         self._attend()
         end = self._changes.listen(hear)
         self._nudge.set()
         return end
 
     def on_abandoned(self, make: Make) -> None:
-        """From now on an entry whose runner has ended becomes what `make` makes of it."""
+        """From now on, replace an entry whose runner has ended by `make(entry)`."""
         self._make_abandoned = make
         self._attend()
         self._nudge.set()
 
     def close(self) -> None:
-        """Let go of all that belongs to this process; what it ran counts as abandoned from now on."""
+        """Release all that belongs to this process. Entries that it worked on are abandoned from now on."""
         with self._lock:
             self._is_closed = True
             thread = self._thread
@@ -333,7 +333,7 @@ class SqliteStore:
         self._database.close()
         self._runners.end()
 
-    # -- the abandoned -----------------------------------------------------------------------------
+    # -- abandoned entries -------------------------------------------------------------------------
 
     def _is_abandoned(self, entry: Entry) -> bool:
         return (
@@ -344,7 +344,7 @@ class SqliteStore:
         )
 
     def _buried(self, entry: Entry) -> Entry:
-        """What becomes of an abandoned entry. If that fails, it stays: others are not to wait for it."""
+        """The entry that replaces an abandoned one; the same if `make` fails: others must not wait for it."""
         try:
             return self._make_abandoned(entry) if self._make_abandoned else entry
         except Exception:
@@ -352,7 +352,7 @@ class SqliteStore:
             return entry
 
     def _bury_all(self) -> None:
-        """Have each entry whose runner is dead become what `on_abandoned` says."""
+        """Replace each entry whose runner is dead, as `on_abandoned` says."""
         if self._make_abandoned is None:
             return
         dead = self._runners.dead()
@@ -380,7 +380,7 @@ class SqliteStore:
     # -- the thread --------------------------------------------------------------------------------
 
     def _attend(self) -> None:
-        """Have a thread from now on. What changes after this returns is heard of."""
+        """Have the thread from now on. Changes after this returns are heard of."""
         self._ready()
         if self._thread is None:
             with self._lock:
@@ -389,7 +389,7 @@ class SqliteStore:
                     self._start()
 
     def _start(self) -> None:
-        """With _lock held."""
+        """Start the thread. With _lock held."""
         self._heard = self._one(_NEWEST)
         thread = threading.Thread(target=self._run, name="mcp_ref store", daemon=True)
         thread.start()
@@ -415,16 +415,17 @@ class SqliteStore:
             self._nudge.clear()
 
     def _hear(self) -> None:
-        """Tell of what other processes have changed."""
+        """Tell of the changes that other processes have made."""
         newest = self._one(_NEWEST)
-        # Asked after that: who begins to listen now has missed nothing.
+        # `is_watched` is read after `newest`. Otherwise a listener could begin in between, and a change after
+        # that would be skipped as if no one listened.
         while self._heard < newest and self._changes.is_watched:
             row = (self._heard, newest, self.runner, BATCH)
             found = self._rows(_CHANGED_BY_OTHERS, row)
             for _, entry_id in found:
                 self._tell_of(entry_id)
             self._heard = found[-1][0] if len(found) == BATCH else newest
-        self._heard = newest  # it is less if another file has taken the place of the first
+        self._heard = newest  # also if it is less: another file may be in its place
 
     def _tell_of(self, entry_id: str) -> None:
         entry = self._database.read(lambda c: _found(c, entry_id)) if self._changes.is_heard else None
@@ -436,7 +437,7 @@ class SqliteStore:
     def _remove_expired(self) -> None:
         now = time.time()
         for _ in range(MAX_BATCHES):
-            # Asked first, which needs no right to write that other processes wait for.
+            # First a query: unlike the removal, it does not keep other processes from writing.
             if not self._one("SELECT EXISTS (SELECT 1 FROM entries WHERE expires <= ?)", now):
                 return
             self._rows(_REMOVE_EXPIRED, (now, BATCH))
@@ -445,12 +446,12 @@ class SqliteStore:
         return self._database.read(lambda connection: connection.execute(statement, values).fetchall())
 
     def _one(self, query: str, *values: Any) -> Any:
-        """The one value that a query gives."""
+        """The value of a query with one row and one column."""
         return self._rows(query, values)[0][0]
 
 
 def _runners_with_entries(connection: sqlite3.Connection) -> list[str]:
-    """Each by one step in the index, however many entries it has."""
+    """Names of all runners of entries: one step in the index for each, however many entries it has."""
     names: list[str] = [""]
     while True:
         (name,) = connection.execute(_NEXT_RUNNER, (names[-1],)).fetchone()
@@ -468,15 +469,15 @@ def _as_it_is(entry: Entry) -> Entry:
 
 
 def _as_text(state: dict[str, Any]) -> str:
-    """JSON, in ASCII: a string may hold half a character, which the file could not."""
+    """JSON, in ASCII: a string may hold a lone surrogate, which a text of SQLite cannot."""
     return json.dumps(state, separators=(",", ":"))
 
 
 def _found(connection: sqlite3.Connection, entry_id: str) -> Entry | None:
-    """The entry as the file has it; None if it has no such entry, or no more."""
+    """The entry as the file has it; None if it is not there, or has expired."""
     try:
         row = connection.execute(_GET, (entry_id,)).fetchone()
-    except UnicodeEncodeError:  # no text, and so the id of no entry
+    except UnicodeEncodeError:  # it has a lone surrogate, and so is the id of no entry
         return None
     if row is None or (row[3] is not None and row[3] <= time.time()):
         return None
