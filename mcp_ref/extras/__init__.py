@@ -1,1 +1,1 @@
-"""Things built with the package: directories of files as resources."""
+"""Things built with the package: directories of files as resources, and an authorization server."""

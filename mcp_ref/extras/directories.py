@@ -3,8 +3,8 @@
     server.add_directory("handbook")                            file:///srv/handbook/first%20steps.md
     server.add_directory("handbook", uri="docs://handbook/")    docs://handbook/first%20steps.md
 
-What is in the directory is listed, and what is read is a file in it: never one beside it, whatever the URI
-says and wherever a link leads. A file has one URI; any other way to write it is not found.
+Only files in the directory are listed and read, never one outside, whatever the URI says and wherever a link
+leads. A file has one URI; any other spelling of that URI is not found.
 
     a link to a file or directory within     is listed, and read, under its own name
     a link that leads out, or is broken      does not exist
@@ -19,9 +19,9 @@ the server runs. Clients are notified of them.
 Revisions   all.
 Errors      ResourceNotFound for a file that does not exist; -32603 for one that may not be read, or has more
             than `max_bytes`, with its URI and never its path.
-Threads     all of it on any thread. One thread scans at a time, and holds `_scanning`; others take the list
-            as it is meanwhile. `mcp_ref watcher` lives as long as `watch`.
-Not here    hard links and mounts: they are files and directories like any other.
+Threads     any. One thread scans at a time, and holds `_scanning`; meanwhile others use the last list.
+            `mcp_ref watcher` lives as long as `watch`.
+Not here    hard links and mounts are not recognized: they are files and directories like any other.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ __all__ = ["Directory"]
 _log = logger("mcp_ref.directories")
 
 MIN_REST_PER_SCAN = 10
-"""A scan that took a second is not repeated for ten, whatever `poll` says."""
+"""After a scan that took a second, the next one is due in ten at the earliest, whatever `poll` says."""
 WATCHER_END_SECONDS = 5.0
-"""For which the end of `watch` waits for a disk that does not answer."""
+"""Seconds that the end of `watch` waits for the watcher, whose disk may not answer."""
 
-# ------------------------------------------------------------------------ their types
+# ------------------------------------------------------------------------ types of files
 
 TYPES_BY_SUFFIX = {".rs": "text/x-rust", ".ts": "text/typescript"}
-"""Suffixes that tables of a system give to rare types, such as those of RLS services and Qt Linguist."""
+"""Suffixes to which system tables give rarer types, such as those of RLS services and Qt Linguist."""
 
 TYPES_BY_ENCODING = {"bzip2": "application/x-bzip2", "gzip": "application/gzip", "xz": "application/x-xz"}
 BINARY_TYPE = "application/octet-stream"
@@ -109,7 +109,7 @@ def text_of(data: bytes, mime_type: str | None) -> str | None:
 
 
 Stamp: TypeAlias = tuple[int, int, int]
-"""Time, size and inode of a file: a change or replacement of the file changes it."""
+"""Modification time, size and inode of a file: another stamp means that the file was changed or replaced."""
 
 
 class ListEntry(NamedTuple):
@@ -137,8 +137,8 @@ class Directory:
         cache_scope: CacheScope | None = None,
         annotations: Annotations | None = None,
     ) -> None:
-        """All URIs begin with `uri`, and all names with `name`. Only files that match `glob` exist. No more
-        than `max_files` of them are listed; a file of more than `max_bytes` cannot be read.
+        """All URIs begin with `uri`, and all names with `name`. Only files that match `glob` exist. At most
+        `max_files` of them are listed; a file of more than `max_bytes` cannot be read.
 
         Raises OSError if there is no such directory, ValueError or TypeError for other wrong arguments.
         """
@@ -149,7 +149,7 @@ class Directory:
         if not os.fspath(path):  # else it would be the working directory of the process
             raise ValueError("path must not be empty; '.' is the working directory")
         self.path = Path(os.path.realpath(path, strict=True))
-        """Without links, as they are now."""
+        """The path, with the links in it resolved as they are now."""
         if not self.path.is_dir():
             raise NotADirectoryError(f"{self.path} is not a directory")
         self.prefix = _check_prefix(uri) if uri is not None else self.path.as_uri().removesuffix("/") + "/"
@@ -159,11 +159,11 @@ class Directory:
         given = ttl_ms is not None or cache_scope is not None
         self._hints = hints(ttl_ms or 0, cache_scope or "private") if given else None
         self._tree = Tree(self.path, Glob(glob), hidden)
-        # Files that clients requested, and may have subscribed to, before the first scan was over.
+        # Stamps of files that clients requested, and may have subscribed to, before the first scan was over.
         self._early_stamps: dict[str, Stamp] = {}
         self._scanning = threading.Lock()
         forks.register(self)
-        # All below is written while _scanning is held. Read without it, it is that of the last scan.
+        # All below is written with _scanning held. A reader without it sees the state of the last scan.
         self._listed: dict[str, ListEntry] | None = None
         self._next_scan = 0.0
         self._last_trouble: str | None = None
@@ -175,7 +175,7 @@ class Directory:
     # -- one file --------------------------------------------------------------------------
 
     def find(self, uri: str) -> RegisteredResource | None:
-        """The file of exactly this URI, listed or not."""
+        """The file with exactly this URI, listed or not; None if it is gone or denied."""
         parts = self._parts(uri)
         if parts is None:
             return None
@@ -190,7 +190,7 @@ class Directory:
             raise _unreadable(uri, problem) from problem
 
     def _parts(self, uri: str) -> Parts | None:
-        """The names in a URI of this directory; None unless it is written exactly as the list has it."""
+        """The names in a URI of this directory; None unless the URI is spelled exactly as in the list."""
         if not uri.isascii() or not uri.startswith(self.prefix):
             return None
         names = uri[len(self.prefix) :].split("/", MAX_DEPTH)
@@ -226,13 +226,13 @@ class Directory:
             return [embedded(uri, text, mime_type or "text/plain")["resource"]]
         return [embedded(uri, data, mime_type or BINARY_TYPE)["resource"]]
 
-    # -- all of them -----------------------------------------------------------------------
+    # -- all files -------------------------------------------------------------------------
 
     def refresh(self, server: ResourceHost, stop: threading.Event | None = None) -> None:
-        """Scan, if the last scan is older than `poll`, and have the server list the files."""
+        """Scan, if the last scan is older than `poll` seconds, and have the server list the files."""
         if time.monotonic() < self._next_scan:
             return
-        # The first list is waited for. During later scans other threads take the list of the last one.
+        # All threads wait for the first list. During later scans they go on with the last one.
         if not self._scanning.acquire(blocking=self._listed is None):
             return
         try:
@@ -242,11 +242,11 @@ class Directory:
             self._scanning.release()
 
     def _scan(self, server: ResourceHost, stop: threading.Event) -> None:
-        """With _scanning held."""
+        """Scan now, and set when the next scan is due. With _scanning held."""
         start = time.monotonic()
         try:
             files, complete = self._tree.files(self._max_files, stop)
-        except OSError as problem:  # of the machine, not of a file: which files there are is not known
+        except OSError as problem:  # of the machine, not of one file: it is unknown which files there are
             self._log_once(f"cannot be scanned, and is listed as it was: {problem.strerror}")
             files, complete = None, True
         if stop.is_set():
@@ -279,7 +279,7 @@ class Directory:
         return uri, ListEntry(stamp, self._resource(uri, file.parts, file.status))
 
     def _log_once(self, trouble: str | None) -> None:
-        """Log what is wrong with the directory, unless the last scan did already. With _scanning held."""
+        """Log what is wrong with the directory, unless the last scan logged it. With _scanning held."""
         if trouble is not None and trouble != self._last_trouble:
             _log.warning("%s %s", self.path, trouble)
         self._last_trouble = trouble
@@ -315,7 +315,7 @@ def _difference(
 ) -> tuple[list[str], list[str]]:
     """The URIs of files that are gone, and of those that are new or changed.
 
-    A resource that the author registered under the URI of a file is another one, and stays.
+    A resource that the author registered under the URI of a file stays, and is in neither list.
     """
 
     def is_ours(uri: str) -> bool:
@@ -328,14 +328,14 @@ def _difference(
 
 
 def _unreadable(uri: str, problem: OSError) -> InternalError:
-    """The error for the client: it says why, and not where the file is."""
+    """The error for the client, with the reason, but without the path of the file."""
     why = (problem.strerror or "unknown error").lower()
     _log.warning("%s cannot be read: %s", short(uri), why)
     return InternalError(f"{short(uri)} cannot be read: {why}")
 
 
 def _modified(status: os.stat_result) -> Json:
-    """The annotation with the time of a file, if that is a time that can be written."""
+    """The lastModified annotation of a file; {} if its time cannot be written as a date."""
     try:
         time_of_change = datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC)
     except (OverflowError, ValueError, OSError):
@@ -344,7 +344,7 @@ def _modified(status: os.stat_result) -> Json:
 
 
 def _check_prefix(uri: str) -> str:
-    """The same URI, if all that is below it can begin with it. Raises ValueError."""
+    """Return `uri` if the URIs of files can begin with it. Raises ValueError."""
     check_uri(uri)
     path = re.split("[?#]", uri)[0]
     if path != uri or not uri.endswith("/") or {".", ".."} & set(uri.split("/")):

@@ -1,18 +1,19 @@
 """The files below one directory, and no other file of the machine.
 
-A client that asks for a file by name may be hostile, and so may a process that makes links in the directory:
+Clients that ask for files by name may be hostile, and so may processes that make links in the directory.
 
     tree = Tree(Path("/srv/handbook"), Glob("**/*.md"), hidden=False)
-    tree.files(max_files, stop)          -> all there are, those in the nearest directories first
+    tree.files(max_files, stop)          -> all files, those in the nearest directories first
     tree.status(("a", "b.md"))           -> size, times
     tree.read(("a", "b.md"), max_bytes)  -> bytes
 
-First links are resolved; then the place they lead to is opened from the descriptor of the directory, name by
-name, through no link. A change in between makes this fail, and can never lead it out of the directory.
+First all links are resolved. Then the resulting path is opened from the descriptor of the directory, name by
+name, and no link is followed. If something is changed in between, this fails; it never leads out of the
+directory.
 
-Errors      OSError: with an errno of GONE_ERRNOS where there is no such regular file within, of DENIED_ERRNOS
-            where it may not be opened, EFBIG where it is too long.
-Threads     plain functions on the thread that calls; nothing is stored between two calls.
+Errors      OSError: with an errno of GONE_ERRNOS if there is no such regular file within, of DENIED_ERRNOS if
+            it may not be opened, EFBIG if it is too long.
+Threads     plain functions on the caller's thread; nothing is stored between two calls.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from typing import NamedTuple
 __all__ = ["DENIED_ERRNOS", "GONE_ERRNOS", "MAX_DEPTH", "File", "Glob", "Parts", "Tree", "is_gone_or_denied"]
 
 MAX_DEPTH = 32
-"""Names from the directory to a file; deeper files do not exist for clients."""
+"""The most names on the way from the directory to a file; deeper files do not exist for clients."""
 MAX_NAMES_SEEN = 200_000
-"""Names that one scan looks at, whether they match or not."""
+"""The most names that one scan looks at, whether they match or not."""
 READ_BYTES = 1 << 18
-"""Bytes of one read."""
+"""The most bytes of one read."""
 
 Parts = tuple[str, ...]
 """The names on the way from the directory to a file."""
 
-# EINVAL: of a link that was replaced by something else.
+# EINVAL: a link was replaced by something else.
 GONE_ERRNOS = frozenset(
     {
         errno.ENOENT,
@@ -55,7 +56,7 @@ GONE_ERRNOS = frozenset(
         errno.ESTALE,
     }
 )
-"""Of a file that does not exist, or was replaced by something else."""
+"""Errors for a file that does not exist, or was replaced by something else."""
 
 DENIED_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
 
@@ -69,7 +70,8 @@ _FILE_NAME = re.compile(r"[^/\\\0]+")
 class Glob:
     """A pattern for relative paths: `*`, `?`, `[...]` within a name, `**` for any number of names.
 
-    A path is matched name by name: the places in the pattern that have been reached are the state.
+    A path is matched name by name. The state is a set of places: the indexes in the pattern of the names that
+    may match next.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -79,7 +81,7 @@ class Glob:
         self.start = self._open({0})
 
     def step(self, places: frozenset[int], name: str) -> frozenset[int]:
-        """The places after one more name; none if no path that begins like this can match."""
+        """The places after one more name; an empty set if no path that begins like this can match."""
         matched = {place for place in places if place < len(self._names) and self._matches(place, name)}
         return self._open({place if self._names[place] == "**" else place + 1 for place in matched})
 
@@ -96,7 +98,7 @@ class Glob:
         return self._names[place] == "**" or fnmatchcase(name, self._names[place])
 
     def _open(self, places: set[int]) -> frozenset[int]:
-        """These places, and the one behind each `**` among them, which may stand for no name at all."""
+        """Add the place behind each `**` that has been reached, since `**` may stand for no name at all."""
         for place, name in enumerate(self._names):
             if place in places and name == "**":
                 places.add(place + 1)
@@ -111,7 +113,7 @@ class File(NamedTuple):
     real: Parts
     """Its path without links."""
     above: frozenset[Parts]
-    """Paths without links of the directories above: a link to any of them is a loop."""
+    """Paths without links of the directories above it: a link to one of them is a loop."""
     places: frozenset[int]
     """The places in the pattern that its path leads to."""
 
@@ -123,7 +125,7 @@ class File(NamedTuple):
 
 
 class Tree:
-    """One directory. Files in it are reached through its descriptor, and through no link.
+    """One directory. Files in it are opened through its descriptor, without following links.
 
     # spec: server/resources/sanitize-file-paths
     """
@@ -132,7 +134,7 @@ class Tree:
         self._root, self._glob, self._hidden = root, glob, hidden
 
     def may_have(self, parts: Parts) -> bool:
-        """Whether a file of that name may be shown, if it exists."""
+        """Whether a file with these names may be shown, if it exists."""
         return len(parts) <= MAX_DEPTH and all(map(self._is_name_allowed, parts)) and self._glob.match(parts)
 
     def _is_name_allowed(self, name: str) -> bool:
@@ -159,7 +161,10 @@ class Tree:
             os.close(file)
 
     def files(self, max_files: int, stop: threading.Event) -> tuple[list[File], bool]:
-        """All files, those in the nearest directories first, and whether these are all. Raises OSError."""
+        """Return the files, those in the nearest directories first, and whether these are all.
+
+        It ends early if `stop` is set. Raises OSError.
+        """
         files: list[File] = []
         left = MAX_NAMES_SEEN
         no_status = os.stat_result([0] * 10)  # the root's is not looked at: if it is gone, it has no entries
@@ -210,7 +215,7 @@ class Tree:
             return entry
 
     def _resolve(self, parts: Parts) -> Parts:
-        """The path of a file without links. Raises OSError unless it is within, and may be shown."""
+        """The path of a file, with links resolved. Raises OSError unless it is within, and may be shown."""
         real = Path(os.path.realpath(self._root.joinpath(*parts), strict=True))
         if real.is_relative_to(self._root):
             inside = real.relative_to(self._root).parts
@@ -224,7 +229,7 @@ class Tree:
 
     @contextmanager
     def _directory(self, real: Parts) -> Iterator[int]:
-        """The descriptor of a directory, reached through no link."""
+        """The descriptor of a directory, opened without following links, while the block runs."""
         directory = os.open(self._root, _DIRECTORY_FLAGS)
         try:
             for name in real:
@@ -242,12 +247,12 @@ def _check_regular(status: os.stat_result) -> None:
 
 
 def is_gone_or_denied(problem: OSError) -> bool:
-    """Whether a file only does not exist, or may not be opened, while the machine is in order."""
+    """Whether an error is about one file, gone or not to be opened, and not about the machine."""
     return problem.errno in GONE_ERRNOS or problem.errno in DENIED_ERRNOS
 
 
 def _read(file: int, max_bytes: int) -> bytes:
-    """All bytes of an open file, which may grow meanwhile."""
+    """Read all bytes of an open file, which may grow meanwhile. Raises OSError beyond `max_bytes`."""
     data = bytearray()
     while len(data) <= max_bytes and os.fstat(file).st_size <= max_bytes:
         piece = os.read(file, min(READ_BYTES, max_bytes + 1 - len(data)))

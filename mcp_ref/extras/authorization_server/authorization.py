@@ -14,12 +14,12 @@
     7  the user answers, on our page, in this browser, once
     8  code, state and iss go to the redirect URI; after a No, an error
 
-Why some errors do not go to the redirect URI, though it is registered: anyone can register one, and send
-people a link that leads to us, and from here with an error straight to a page of theirs (OAuth 2.1, section
-7.12.2). So an error goes there by itself only for a client of the operator, or if the URI leads to the
+Why some errors do not go to the redirect URI, though it is registered: attackers can register one too, and
+send people a link that leads to us, and from here, with an error, straight to the attacker's page (OAuth 2.1,
+section 7.12.2). So an error redirects by itself only for a client of the operator, or if the URI leads to the
 user's own machine. Otherwise the user gets a page that names the host, and a link to follow or not.
 
-Errors      PageError. What goes to the redirect URI has the codes of OAuth 2.1, section 4.1.2.1.
+Errors      PageError. Errors that go to the redirect URI have the codes of OAuth 2.1, section 4.1.2.1.
 Threads     any.
 """
 
@@ -59,7 +59,7 @@ _LOCAL_ONLY = (
 
 
 def read_request(settings: Settings, clients: Clients, request: Request) -> AuthorizationRequest | Response:
-    """Steps 1 to 3: the request, or the response to one that is wrong. Raises PageError."""
+    """Steps 1 to 3. Returns the request, or the response to one that is wrong. Raises PageError."""
     try:
         query = request.query
     except OAuthError as problem:
@@ -132,7 +132,7 @@ def _checked(
 
 
 def answer_url(settings: Settings, redirect_uri: str, state: str | None, answer: Mapping[str, str]) -> str:
-    """The redirect URI with an answer: `state` as it came, and who answers (RFC 9207)."""
+    """The redirect URI with an answer: `state` as it came, and our issuer as `iss` (RFC 9207)."""
     # spec: basic/authorization/index/iss-emitted
     said = {**answer, **({} if state is None else {"state": state}), "iss": settings.issuer}
     joint = "?" if "?" not in redirect_uri else "" if redirect_uri.endswith(("?", "&")) else "&"
@@ -152,7 +152,7 @@ def _told(client: RegisteredClient, redirect_uri: str, location: str, problem: O
 
 
 def grant_of(request: AuthorizationRequest, user: str, upstream: object = None) -> Granted:
-    """What the user grants by a Yes; `upstream` is what a proxy holds for it."""
+    """What the user grants with a Yes. `upstream` is what a proxy keeps with it."""
     return Granted(
         client_id=request.client.client_id,
         subject=user,
@@ -167,7 +167,7 @@ def grant_of(request: AuthorizationRequest, user: str, upstream: object = None) 
 def consent_for(
     settings: Settings, request: AuthorizationRequest, user: str | None, next_host: str | None = None
 ) -> Consent:
-    """What a person is asked about a request."""
+    """What the consent page asks a person about a request."""
     client = request.client
     days = settings.refresh_seconds / 86400
     stays = f"It may go on without asking you again for {days:.3g} days."
@@ -187,7 +187,7 @@ def consent_for(
 
 
 class Authorization:
-    """The endpoint, where users log in here."""
+    """The authorization endpoint of a server whose users log in here."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class Authorization:
         return redirect(answer_url(self._settings, wanted.redirect_uri, wanted.state, answer))
 
     def _page(self, flow: Flow, *headers: tuple[str, str]) -> Response:
-        """Step 6, or the way to it."""
+        """Step 6: the consent page; or the login page, if the user is not logged in."""
         user = flow.session.current_user()
         if user is None:
             return self._login_page(flow, "", *headers)
@@ -265,7 +265,7 @@ class Authorization:
         return login_page(action, flow.fields(), client, problem, *headers)
 
     def _granted(self, flow: Flow, user: str) -> AuthorizationRequest:
-        """The request, with those scopes that this user may grant."""
+        """The request, with only those scopes that this user may grant."""
         if self._scopes_of is None:
             return flow.request
         may = {*self._scopes_of(user), "offline_access"}

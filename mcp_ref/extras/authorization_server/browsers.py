@@ -1,14 +1,14 @@
 """Browsers, and the authorization requests that wait in them for a person.
 
-    BrowserSession   a browser that was here: known by a cookie, and who is logged in there
+    BrowserSession   a browser that was here: the cookie by which it is known, and the user who is logged in
     Flow             one authorization request, from the first page to the answer; a browser may have several
 
-A form is taken from the browser that it was given to, once for each flow: it names its flow and has the
-flow's CSRF token, and the cookie must be that of the flow's session. When a user logs in the cookie changes,
-so that one that an attacker had put into the browser before is worth nothing afterwards; flows in other tabs
+A form is accepted only from the browser that it was given to: it names its flow and has the flow's CSRF
+token, and the cookie must be that of the flow's session. Each flow is answered once. When a user logs in, the
+cookie changes: a cookie that an attacker put into the browser before is then worthless. Flows in other tabs
 go on.
 
-Threads     any. A flow is taken out of its table by what answers it, so of two threads one does.
+Threads     any. The answer takes its flow out of the table, so of two threads only one can answer.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from mcp_ref.extras.authorization_server.settings import Settings
 __all__ = ["AuthorizationRequest", "BrowserSession", "Browsers", "Flow"]
 
 FLOW_SECONDS = 600.0
-"""For which a person may think about it."""
+"""Seconds for which a person may think about a request."""
 SESSION_SECONDS = 3600.0
-"""For which a user stays logged in."""
+"""Seconds for which a user stays logged in."""
 MAX_FLOWS = 5_000
 MAX_SESSIONS = 10_000
 
@@ -42,7 +42,7 @@ _FORGOTTEN = (
 
 @dataclass(frozen=True)
 class AuthorizationRequest:
-    """An authorization request whose every part was checked."""
+    """An authorization request, after all its parts were checked."""
 
     client: RegisteredClient
     redirect_uri: str
@@ -51,12 +51,12 @@ class AuthorizationRequest:
     resource: str
     challenge: str
     jkt: str | None = None
-    """The key that the code is bound to (RFC 9449, section 10)."""
+    """Thumbprint of the key that the code is bound to (RFC 9449, section 10)."""
 
 
 @dataclass
 class BrowserSession:
-    """A browser."""
+    """A browser that was here, and its user."""
 
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     user: str | None = None
@@ -76,23 +76,23 @@ class Flow:
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     def fields(self) -> list[tuple[str, str]]:
-        """What each form of it has hidden in it."""
+        """The hidden fields of each of its forms."""
         return [("flow", self.id), ("csrf", self.csrf)]
 
 
 class Browsers:
-    """All browsers that are under way here."""
+    """All browsers with sessions here, and their flows."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        # Ports share their cookies: two servers on one machine need two names.
+        # Servers on two ports of a machine share its cookies, so each needs a name of its own.
         mark = hashlib.sha256(settings.issuer.encode("utf-8")).hexdigest()[:8]
         self.cookie_name = f"{'__Host-' if settings.is_secure else ''}mcp_ref_{mark}"
         self._sessions: Expiring[BrowserSession] = Expiring(MAX_SESSIONS, SESSION_SECONDS)
         self._flows: Expiring[Flow] = Expiring(MAX_FLOWS, FLOW_SECONDS)
 
     def begin(self, request: Request, wanted: AuthorizationRequest) -> tuple[Flow, tuple[str, str]]:
-        """A new flow in this browser, and the cookie of the browser."""
+        """Begin a flow in this browser. Returns it, and the header that sets the browser's cookie."""
         session = self.session_of(request) or BrowserSession()
         self._sessions.put(session.cookie, session)
         flow = Flow(wanted, session)
@@ -100,7 +100,7 @@ class Browsers:
         return flow, self._cookie(session)
 
     def flow_of(self, request: Request, given: Mapping[str, str]) -> Flow:
-        """The flow that a page of this browser belongs to. Raises PageError."""
+        """The flow that a request of this browser names. Raises PageError."""
         flow = self._flows.get(given.get("flow"))
         session = self.session_of(request)
         if flow is None or session is None or session is not flow.session:
@@ -108,7 +108,7 @@ class Browsers:
         return flow
 
     def check_form(self, request: Request, form: Mapping[str, str]) -> Flow:
-        """The flow of a form that was filled in in this browser, on a page of ours. Raises PageError."""
+        """Check that a form came from this browser and a page of ours. Returns its flow. Raises PageError."""
         origin = request.header("Origin")
         if origin is not None and origin != self._settings.origin:
             raise PageError("The form came from another site.", HTTPStatus.FORBIDDEN)
@@ -118,12 +118,12 @@ class Browsers:
         return flow
 
     def finish(self, flow: Flow) -> None:
-        """End a flow, for it is answered. Raises PageError if it was answered before."""
+        """End a flow that is being answered. Raises PageError if it was answered before."""
         if self._flows.take(flow.id) is None:
             raise PageError(_FORGOTTEN, HTTPStatus.FORBIDDEN)
 
     def log_in(self, session: BrowserSession, user: str) -> tuple[str, str]:
-        """Note who sits in front of the browser. Returns its new cookie."""
+        """Log a user in, in this browser. Returns the header that sets its new cookie."""
         self._sessions.take(session.cookie)
         session.cookie = secrets.token_urlsafe(32)
         session.user, session.logged_in_until = user, time.monotonic() + SESSION_SECONDS
@@ -134,7 +134,7 @@ class Browsers:
         session.user = None
 
     def session_of(self, request: Request) -> BrowserSession | None:
-        """The browser that sent a request, if it was here before."""
+        """The session of the browser that sent a request; None if it has no session."""
         found = request.cookie(self.cookie_name)
         return None if found is None else self._sessions.get(found)
 

@@ -1,7 +1,7 @@
-"""Clients: who they are, how they came to be known here, and how they prove who they are.
+"""Clients: how they become known here, and how they authenticate.
 
     of the operator      RegisteredClient(...) in AuthorizationServer(clients=[...])
-    dynamic              POST /register (RFC 7591): anyone may, so there are bounds, also for each address
+    dynamic              POST /register (RFC 7591): open to anyone, so it is limited, in all and by address
     by a document        the client id is the URL of a metadata document, which is fetched (documents)
 
     client_secret_basic, client_secret_post     a secret; kept as a hash
@@ -57,20 +57,21 @@ CLIENT_CREDENTIALS, REFRESH_TOKEN = "client_credentials", "refresh_token"
 MAX_DYNAMIC_CLIENTS = 2_000
 DYNAMIC_CLIENT_SECONDS = 90 * 86400.0
 UNUSED_CLIENT_SECONDS = 86400.0
-"""A client that registered, and for which no user has decided, is forgotten after that."""
+"""Seconds until a client that registered is forgotten if no user has decided on it."""
 REGISTRATIONS_PER_ADDRESS, REGISTRATION_SECONDS = 100, 3600.0
 FAILURES_PER_CLIENT, FAILURE_SECONDS = 60, 60.0
-"""Wrong secrets of a client from one address, and those that are just being looked at."""
+"""How many attempts to authenticate as one client may fail from one address, within how many seconds.
+Attempts that are still being checked count too."""
 ASSERTION_SKEW = 30.0
 MAX_ASSERTIONS = 20_000
-"""Assertions that were used, of all clients; those of one are remembered for longer than it is good."""
+"""Used assertions of all clients that are remembered; each for longer than it is valid."""
 
 
 class Documents(Protocol):
-    """Fetches what clients publish."""
+    """Fetches documents that clients publish."""
 
     def get(self, url: str) -> Any:
-        """The JSON value at a URL. Raises ValueError, with a sentence that says why it cannot be had."""
+        """Return the JSON value at a URL. Raises ValueError, with a sentence that says why not."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class RegisteredClient:
     client_id: str
     redirect_uris: tuple[str, ...] = ()
     client_secret: str | None = field(default=None, repr=False)
-    """Only in what an operator writes; it is kept as a hash."""
+    """Given by an operator; `Clients` keeps a hash in its place."""
     client_name: str = ""
     grant_types: tuple[str, ...] = (AUTHORIZATION_CODE, REFRESH_TOKEN)
     jwks: Mapping[str, Any] | None = None
@@ -96,17 +97,17 @@ class RegisteredClient:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a person who runs this server chose it."""
+        """Whether the operator of this server chose this client."""
         return self.origin == "operator"
 
     @property
     def is_public(self) -> bool:
-        """Whether it has nothing to authenticate with. `Clients` knows of the secret."""
+        """Whether it has no secret and no keys to authenticate with."""
         return self.client_secret is None and self.jwks is None and self.jwks_uri is None
 
     @property
     def host(self) -> str | None:
-        """Of its metadata document."""
+        """The host of its metadata document; None if it has no such document."""
         return urlsplit(self.client_id).netloc if self.origin == "document" else None
 
     @property
@@ -173,16 +174,19 @@ class Clients:
             "none": _check_public,
         }
 
-    # -- who there is ------------------------------------------------------------------------------
+    # -- known clients -----------------------------------------------------------------------------
 
     def find(self, client_id: str) -> RegisteredClient | None:
-        """The client of an id. Raises BadRegistration for a metadata document that cannot be accepted."""
+        """The client with an id; None if there is no such client.
+
+        Raises BadRegistration for a metadata document that cannot be accepted.
+        """
         known = self._find(client_id)
         return None if known is None else known.client
 
     def is_name_of_operator(self, subject: str) -> bool:
-        """Whether a user has the name of a client whose own tokens name it as their subject: a server could
-        not tell one from the other (RFC 9068, section 5).
+        """Whether a user has the name of a client that gets tokens for itself, with itself as their subject:
+        a server could not tell the user from the client (RFC 9068, section 5).
         """
         known = self._of_operator.get(subject)
         return known is not None and CLIENT_CREDENTIALS in known.client.grant_types
@@ -203,7 +207,7 @@ class Clients:
         return of_metadata(url, check_metadata_document(url, given), "document", None)
 
     def used(self, client: RegisteredClient) -> None:
-        """A user has decided on this client: it is remembered for longer."""
+        """Remember a dynamic client for longer: a user has decided on it."""
         known = self._dynamic.get(client.client_id)
         if known is not None:
             self._dynamic.put(client.client_id, known)
@@ -211,7 +215,7 @@ class Clients:
     # -- dynamic registration ----------------------------------------------------------------------
 
     def register(self, given: object, address: str, grant_types: Iterable[str]) -> dict[str, Any]:
-        """Register a client: the response. Raises OAuthError."""
+        """Register a client. Returns the response as JSON. Raises OAuthError."""
         if self._registrations.begin(address):
             raise OAuthError(
                 "temporarily_unavailable", "too many clients were registered", HTTPStatus.TOO_MANY_REQUESTS
@@ -230,12 +234,12 @@ class Clients:
     # -- authentication ----------------------------------------------------------------------------
 
     def authenticate(self, request: Request, form: Mapping[str, str]) -> RegisteredClient:
-        """The client that sent a request to the token endpoint, or another like it. Raises OAuthError."""
-        # Step 1: it proves in one way who it is.
+        """The client that sent a request to the token endpoint, or one beside it. Raises OAuthError."""
+        # Step 1: it authenticates in exactly one way.
         way, client_id, proof = _presented(request, form)
         if form.get("client_id", client_id) != client_id:
             raise OAuthError("invalid_request", "client_id is not that of the client authentication")
-        # Step 2: not after too many failures. Each is counted before it is known to be one.
+        # Step 2: it has not failed too often. Each attempt counts as failed until it has succeeded.
         attempt = (client_id, request.address)
         if way != "none" and self._failures.begin(attempt):
             raise OAuthError(
@@ -285,7 +289,7 @@ def _check_public(known: _Known, proof: str) -> None:
 
 
 def _presented(request: Request, form: Mapping[str, str]) -> tuple[str, str, str]:
-    """How a client says who it is: the way, its id, the proof. Raises OAuthError."""
+    """How a client authenticates: the way, its id, its proof. Raises OAuthError."""
     basic = _basic(request.header("Authorization"))
     ways = {
         "basic": basic is not None,

@@ -1,17 +1,16 @@
-"""What clients publish, fetched: metadata documents, and keys.
+"""Documents that clients publish: metadata documents and keys, fetched.
 
-The URL is a stranger's, so the fetch is one of runtime/http_client/fetching: https, no private address
-(looked at after the name was resolved), bounded in size and time. Here is what is special to these
-documents:
+The URL comes from a stranger, so it is fetched by runtime/http_client/fetching: https, no private address
+(checked after the name was resolved), bounded in size and time. These documents have further rules:
 
-    redirects    none: a client id is the URL that the document is at
+    redirects    a document that was redirected to is refused: a client id is the URL of its document
     type         JSON, with status 200
     cached       for as long as the response says (Cache-Control: max-age, no-store), for DEFAULT_SECONDS
                  if it says nothing, MAX_SECONDS at most. A failure is not remembered
     how often    FETCHES_PER_HOST in FETCH_WINDOW_SECONDS, MAX_AT_ONCE at a time: so that no stranger makes
                  this server flood another one
-    errors       one sentence for all that keeps a document from coming: any person may ask for any name, and
-                 shall not learn here what it stands for in this network. The log has the reason
+    errors       one sentence, whatever keeps an answer from coming: anyone may name any host here, and must
+                 not learn what that name stands for in this network. The log has the reason
 
 Errors      ValueError with a sentence.
 Threads     any.
@@ -50,7 +49,7 @@ _MAX_AGE = re.compile(r'max-age\s*=\s*"?([0-9]{1,9})"?')
 
 
 def cache_seconds(headers: Mapping[str, str]) -> float:
-    """For how long a response may be kept (RFC 9111), within our bounds."""
+    """How many seconds a response may be kept (RFC 9111), up to MAX_SECONDS."""
     # spec: basic/authorization/client-registration/cimd-as-cache
     said = headers.get("cache-control", "").lower()
     if re.search(r"\bno-(store|cache)\b", said):
@@ -60,10 +59,10 @@ def cache_seconds(headers: Mapping[str, str]) -> float:
 
 
 class FetchedDocuments:
-    """The documents of clients, as they are now or were a short time ago."""
+    """The documents of clients, fetched now or cached."""
 
     def __init__(self, *, allow_private: bool = False) -> None:
-        """`allow_private`: also at addresses of this machine and its network, there with http as well."""
+        """`allow_private` allows private addresses and this machine as well, and http to this machine."""
         # spec: basic/authorization/security-considerations/cimd-ssrf
         self._allowed = (Reach.LOOPBACK, Reach.PRIVATE) if allow_private else ()
         self._places = threading.BoundedSemaphore(MAX_AT_ONCE)
@@ -71,7 +70,7 @@ class FetchedDocuments:
         self._kept: Expiring[dict[str, Any]] = Expiring(MAX_DOCUMENTS, DEFAULT_SECONDS)
 
     def get(self, url: str) -> dict[str, Any]:
-        """The JSON object at a URL. Raises ValueError."""
+        """Return the JSON object at a URL. Raises ValueError."""
         kept = self._kept.get(url)
         if kept is not None:
             return kept
@@ -92,7 +91,7 @@ class FetchedDocuments:
         return found
 
     def _fetched(self, url: str) -> Fetched:
-        """What is at a URL. Raises ValueError."""
+        """Fetch a URL. Raises ValueError with the same sentence for all failures."""
         fetcher = Fetcher(allowed=self._allowed, seconds=MAX_FETCH_SECONDS, limit=MAX_BYTES)
         try:
             return fetcher.get(url)
@@ -102,7 +101,7 @@ class FetchedDocuments:
 
 
 def _checked(response: Fetched, url: str) -> dict[str, Any]:
-    """Raises FetchError."""
+    """Return the JSON object of a response. Raises FetchError."""
     if response.url != url:
         raise response.error("it was redirected there, which a document may not be")
     if response.status != 200:

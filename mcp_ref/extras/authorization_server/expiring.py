@@ -1,10 +1,10 @@
-"""What an authorization server remembers: tables that are bounded, and that forget; and attempts, counted.
+"""The memory of an authorization server: bounded tables whose entries expire, and counters of attempts.
 
     Expiring(most, seconds)   .put(key, value)   .get(key)   .take(key): the value, once
     Attempts(most, seconds)   .begin(key): counts one, or says how long to wait   .forgive(key)
 
-A table that is full forgets its oldest entry: a client that floods a server disturbs others only as long as
-the flood lasts, where a table that takes no more would stay full.
+A table that is full forgets its oldest entry. So a client that floods a server disturbs others only while the
+flood lasts; a table that refused new entries would stay full after it.
 
 Threads     any; each table has a lock, which is held for a few instructions.
 """
@@ -22,7 +22,7 @@ __all__ = ["Attempts", "Expiring"]
 T = TypeVar("T")
 
 MAX_COUNTED_KEYS = 10_000
-"""Keys whose attempts are counted; the least recent is forgotten first."""
+"""The most keys whose attempts are counted; the least recent is forgotten first."""
 
 
 class Expiring(Generic[T]):
@@ -41,15 +41,12 @@ class Expiring(Generic[T]):
             return len(self._entries)
 
     def put(self, key: Hashable, value: T, seconds: float | None = None) -> None:
-        """Remember a value, for as long as it is said here or else for the table."""
+        """Remember a value for `seconds`, or for those of the table."""
         with self._lock:
             self._put(key, value, self._seconds if seconds is None else seconds)
 
     def put_new(self, key: Hashable, value: T) -> bool:
-        """The same, unless there is an entry:
-
-        returns whether there was none. Of two threads one gets True.
-        """
+        """Remember a value unless the key has one. Returns whether it did: of two threads one gets True."""
         with self._lock:
             found = self._entries.get(key)
             if found is not None and found[0] > self._now():
@@ -63,13 +60,13 @@ class Expiring(Generic[T]):
             return found[1] if found is not None and found[0] > self._now() else None
 
     def take(self, key: Hashable) -> T | None:
-        """The value, which is forgotten: of two threads one gets it."""
+        """Return the value and forget it: of two threads one gets it."""
         with self._lock:
             found = self._entries.pop(key, None)
             return found[1] if found is not None and found[0] > self._now() else None
 
     def _put(self, key: Hashable, value: T, seconds: float) -> None:
-        """With _lock held."""
+        """Store an entry, and drop what is too much. With _lock held."""
         self._entries[key] = (self._now() + seconds, value)
         self._entries.move_to_end(key)
         if len(self._entries) > self._most:
@@ -85,7 +82,7 @@ class Expiring(Generic[T]):
 
 
 class Attempts:
-    """How often something was tried that may be tried so many times in so many seconds."""
+    """Counts attempts: for each key, `most` are allowed within `seconds`."""
 
     def __init__(self, most: int, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -95,9 +92,9 @@ class Attempts:
         self._times: OrderedDict[Hashable, deque[float]] = OrderedDict()  # guarded by _lock
 
     def begin(self, key: Hashable) -> float:
-        """Count an attempt before it is made, so that many at once are counted as well.
+        """Count an attempt before it is made, so that many at the same time count as well.
 
-        Zero if it may be made; else the seconds to wait, and it was not counted.
+        Returns 0 if it may be made; otherwise the seconds to wait, and it is not counted.
         """
         now = self._now()
         with self._lock:
@@ -113,7 +110,7 @@ class Attempts:
             return 0.0
 
     def forgive(self, key: Hashable) -> None:
-        """Take back what `begin` counted last: the attempt was good."""
+        """Take back the attempt that `begin` counted last: it succeeded."""
         with self._lock:
             times = self._times.get(key)
             if times:

@@ -1,23 +1,23 @@
-"""The token endpoint, and those beside it.
+"""The token endpoint, and the two endpoints beside it.
 
     POST /token        a grant -> an access token, perhaps with a refresh token
-    POST /revoke       RFC 7009: the client ends a token of its own, and what was issued with it
+    POST /revoke       RFC 7009: the client ends a token of its own, and all that was issued with it
     POST /introspect   RFC 7662: what a token is good for, for servers that cannot verify it themselves
 
     authorization_code     the code, once, with the verifier of its challenge (PKCE)
     refresh_token          rotated with each use; reuse ends the family (tokens)
-    client_credentials     for clients of the operator that have credentials: no user is behind it
-    jwt-bearer             an ID-JAG of an identity provider that this server knows; each once
+    client_credentials     for clients of the operator that have credentials; no user is involved
+    jwt-bearer             an ID-JAG of an identity provider that this server knows; each can be used once
                            (extensions/enterprise_managed_authorization)
 
 A token request in steps:
 
-    1  the client, authenticated
-    2  its grant type, for which it registered
-    3  the key that the tokens are to be bound to, if it shows that it has one (DPoP)
-    4  resource and scopes, within what was granted
-    5  the grant itself, which is used up
-    6  the tokens
+    1  the client is authenticated
+    2  it has registered for this grant type
+    3  if the client proves that it has a key (DPoP), the tokens are bound to that key
+    4  resource and scopes are within what was granted
+    5  the grant itself is good, and is used up
+    6  the tokens are issued
 
 Errors      OAuthError, in the form of RFC 6749, section 5.2. No cache keeps a response of these endpoints.
 Threads     any.
@@ -54,16 +54,16 @@ Form = Mapping[str, str]
 
 MAX_ID_JAGS = 20_000
 ID_JAG_SECONDS = MAX_ASSERTION_SECONDS + 60.0
-"""For which the id of one is remembered: longer than it is good."""
+"""Seconds for which the id of an ID-JAG is remembered: longer than the ID-JAG is valid."""
 
 
 class IdentityProviders:
     """The issuers whose ID-JAGs are accepted."""
 
     def __init__(self, given: Mapping[str, Mapping[str, Any] | str], documents: Documents) -> None:
-        """Each with its key set, or with the URL of its key set.
+        """`given` has each issuer with its key set, or with the URL of its key set.
 
-        Its users are taken for users of this server: a provider is trusted with every name.
+        Users of a provider count as users of this server: a provider is trusted with every name.
         """
         self._given = {
             issuer: keys if isinstance(keys, str) else KeySet.of(keys) for issuer, keys in given.items()
@@ -75,7 +75,7 @@ class IdentityProviders:
         return bool(self._given)
 
     def check(self, assertion: str, client: RegisteredClient, settings: Settings) -> IdJag:
-        """An ID-JAG for this client, which is used up. Raises OAuthError."""
+        """Check an ID-JAG for this client, and use it up. Raises OAuthError."""
         try:
             issuer = str(peek(assertion)[1].get("iss"))
             found = check_id_jag(
@@ -100,7 +100,7 @@ class IdentityProviders:
 
 
 class TokenEndpoint:
-    """The endpoint."""
+    """The token, revocation and introspection endpoints."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class TokenEndpoint:
 
     @property
     def dynamic_grant_types(self) -> list[str]:
-        """Those that a client may register for by itself."""
+        """The grant types that a client may register for by itself."""
         return [grant for grant in self._grants if grant != CLIENT_CREDENTIALS]
 
     def token(self, request: Request) -> Response:
@@ -144,7 +144,7 @@ class TokenEndpoint:
         return json_response(grant(client, form, self._thumbprint(request)))
 
     def _thumbprint(self, request: Request) -> str | None:
-        """Step 3: of the key that the client has shown to have."""
+        """Step 3: the thumbprint of the key that the client has proved to have; None without a proof."""
         proof = request.header("DPoP")
         if proof is None:
             return None
@@ -209,7 +209,7 @@ class TokenEndpoint:
         return self._issued(family, scopes, None, jkt)
 
     def _resource_of(self, form: Form) -> str | None:
-        """The resource of a token request; None if it names none, and that of the grant is meant."""
+        """The resource that a token request names; None if it does not, and so means that of the grant."""
         return self._settings.resource_of(form["resource"]) if "resource" in form else None
 
     def _issued(
@@ -227,7 +227,7 @@ class TokenEndpoint:
     # -- revocation, introspection -----------------------------------------------------------------
 
     def revoke(self, request: Request) -> Response:
-        """POST /revoke. The answer is the same for a token that there is not."""
+        """POST /revoke. The answer is the same for a token that does not exist."""
         form = request.form()
         client = self._clients.authenticate(request, form)
         if "token" not in form:
@@ -236,7 +236,10 @@ class TokenEndpoint:
         return json_response({})
 
     def introspect(self, request: Request) -> Response:
-        """POST /introspect: for servers of the operator, and for a client about its own tokens."""
+        """POST /introspect, for clients with credentials.
+
+        Clients of the operator may ask about all tokens, others about their own.
+        """
         form = request.form()
         client = self._clients.authenticate(request, form)
         if client.is_public:

@@ -1,12 +1,12 @@
-"""Who a user is: passwords, or a function of the caller; and how often one may try.
+"""Logins of users: by their passwords, or by a function of the caller; with a limit of attempts.
 
 Passwords are kept as hashes (scrypt, which is slow and takes memory on purpose), in memory, each with a salt
-of its own. A name that there is not takes as long as a wrong password, and gets the same answer.
+of its own. A login with an unknown name takes as long as one with a wrong password, and gets the same answer.
 
-    at most ATTEMPTS_PER_ADDRESS wrong ones from an address, and ATTEMPTS_PER_USER for a name, in
+    at most ATTEMPTS_PER_ADDRESS wrong passwords from an address, and ATTEMPTS_PER_USER for a name, in
     ATTEMPT_SECONDS
 
-Threads     any; MAX_HASHES_AT_ONCE of them hash at a time, for the memory that it takes.
+Threads     any; MAX_HASHES_AT_ONCE of them hash at a time, since each hash takes 32 MiB.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Login = Callable[[str, str], str | None]
 ATTEMPT_SECONDS = 300.0
 ATTEMPTS_PER_ADDRESS = 20
 ATTEMPTS_PER_USER = 80
-"""More than an address has, so that a stranger does not lock out a user by himself."""
+"""More than for an address, so that a stranger with one address cannot lock out a user."""
 MAX_PASSWORD_CHARACTERS = 1000
 
 # OWASP, Password Storage Cheat Sheet: 2^15, r 8, p 3 is one of its equal choices, with 32 MiB.
@@ -40,7 +40,7 @@ HASH_WAIT_SECONDS = 10.0
 
 
 class _Passwords:
-    """Users by their passwords."""
+    """Logs users in by their passwords."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         for name, password in users.items():
@@ -78,7 +78,7 @@ class _Passwords:
 
 
 class Logins:
-    """Logs users in, not too often."""
+    """Logs users in, and limits their attempts."""
 
     def __init__(self, users: Mapping[str, str] | Login) -> None:
         if isinstance(users, Mapping):
@@ -92,7 +92,7 @@ class Logins:
         }
 
     def log_in(self, name: str, password: str, address: str) -> str | None:
-        """The user; None for a name and password that do not fit.
+        """Return the user; None if name and password do not fit.
 
         Raises PageError after too many attempts.
         """

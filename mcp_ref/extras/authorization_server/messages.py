@@ -3,11 +3,11 @@
     Request(environ)       .query, .form(), .json(): each parameter at most once, all of it bounded
     json_response(...)     page_response(...)     redirect(...)     -> Response
 
-OAuth forbids a parameter that occurs twice, and takes an empty one for one that is not there (OAuth 2.1,
-section 3.1): two programs that read one request must not see two requests.
+OAuth forbids a parameter that occurs twice, and treats an empty one as absent (OAuth 2.1, section 3.1): two
+programs that read one request must not understand it in two ways.
 
 Errors      OAuthError is answered as JSON, with its code and status (RFC 6749, section 5.2). PageError is
-            answered to a person, as a page: it is raised where there is no redirect URI that may be trusted.
+            answered as a page, to a person: it is raised where no redirect URI can be trusted with the error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class OAuthError(Exception):
-    """A request that is refused, with the error code that OAuth has for the reason."""
+    """A request that is refused, with OAuth's error code for the reason."""
 
     def __init__(
         self, error: str, description: str, status: int = HTTPStatus.BAD_REQUEST, headers: Headers = ()
@@ -67,7 +67,7 @@ class OAuthError(Exception):
 
 
 class PageError(Exception):
-    """A request of a browser that is refused, with a sentence for the person in front of it."""
+    """A browser's request that is refused, with a sentence for the person in front of it."""
 
     def __init__(self, message: str, status: int = HTTPStatus.BAD_REQUEST) -> None:
         super().__init__(message)
@@ -93,50 +93,50 @@ def json_response(value: Any, status: int = 200, *headers: tuple[str, str]) -> R
     return Response(status, to_json(value).encode("utf-8"), (kind, *caching, *headers))
 
 
-# No form-action: browsers apply it to what follows the form as well, and the redirect URI of a client may
-# lead on to anywhere. What would need it, markup of a stranger on these pages, is kept out by escaping.
+# No form-action: browsers apply it to redirects after the form as well, and the redirect URI of a client may
+# lead on to anywhere. What it would guard against, a stranger's markup on these pages, escaping keeps out.
 _PAGE_POLICY = "default-src 'none'; style-src '{style}'; frame-ancestors 'none'; base-uri 'none'"
 
 
 def page_response(html: str, style_hash: str, status: int = 200, *headers: tuple[str, str]) -> Response:
-    """A page for a person: kept by no cache, shown in no frame, with no script."""
+    """A page for a person: without scripts, kept by no cache, shown in no frame."""
     protection = (
         ("Content-Type", "text/html; charset=utf-8"),
         NO_STORE,
         ("Content-Security-Policy", _PAGE_POLICY.format(style=style_hash)),
         ("X-Frame-Options", "DENY"),
         ("X-Content-Type-Options", "nosniff"),
-        # Not no-referrer: with that a browser hides from us as well where a form came from.
+        # Not no-referrer: with that, a browser would not tell us either where a form came from.
         ("Referrer-Policy", "same-origin"),
     )
     return Response(status, html.encode("utf-8"), (*protection, *headers))
 
 
 def redirect(location: str, *headers: tuple[str, str]) -> Response:
-    """See Other:
+    """A redirect (See Other) that the browser follows with GET, without sending the form again.
 
-    the browser follows with GET, and does not send the form again (OAuth 2.1, section 7.5.4).
+    OAuth 2.1, section 7.5.4.
     """
     fixed = ("Location", location), NO_STORE, ("Referrer-Policy", "no-referrer")
     return Response(HTTPStatus.SEE_OTHER, b"", (*fixed, *headers))
 
 
 def cookie(name: str, value: str, seconds: float, *, is_secure: bool) -> tuple[str, str]:
-    """A header that sets a cookie which no script reads and no other site sends along with a form."""
+    """A header that sets a cookie: no script can read it, and forms of other sites are sent without it."""
     secure = "; Secure" if is_secure else ""
     attributes = f"Path=/; Max-Age={int(seconds)}; HttpOnly; SameSite=Lax{secure}"
     return "Set-Cookie", f"{name}={value}; {attributes}"
 
 
 class Request:
-    """A request, as an authorization server sees it."""
+    """A request to an authorization server."""
 
     def __init__(self, environ: WSGIEnvironment) -> None:
         self._environ = environ
         self.method: str = environ["REQUEST_METHOD"]
         self.path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         self.address: str = environ.get("REMOTE_ADDR", "")
-        """Of the sender, or of a reverse proxy in front of this server."""
+        """The IP address of the sender, or of a reverse proxy in front of this server."""
 
     def header(self, name: str) -> str | None:
         value: str | None = self._environ.get(f"HTTP_{name.upper().replace('-', '_')}")
@@ -144,7 +144,7 @@ class Request:
 
     @property
     def query(self) -> dict[str, str]:
-        """Raises OAuthError."""
+        """The parameters in the URL. Raises OAuthError."""
         return _parameters(self._environ.get("QUERY_STRING", ""))
 
     @property
@@ -180,7 +180,7 @@ class Request:
     def _body(self) -> bytes:
         length = self._environ.get("CONTENT_LENGTH") or ""
         if not length and not self._environ.get("wsgi.input_terminated"):
-            return b""  # a server that does not end the stream says how long it is
+            return b""  # such a server gives a length if there is a body
         size = int(length) if length.isdecimal() else MAX_BODY_BYTES + 1
         if length and size > MAX_BODY_BYTES:
             raise OAuthError("invalid_request", _TOO_LARGE, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
@@ -194,7 +194,7 @@ _TOO_LARGE = f"a body has up to {MAX_BODY_BYTES} bytes"
 
 
 def _parameters(text: str) -> dict[str, str]:
-    """The parameters of a query or of a form, those without a value left out."""
+    """The parameters of a query or of a form, without those that are empty."""
     try:
         pairs = parse_qsl(text, errors="strict", max_num_fields=MAX_PARAMETERS)
     except UnicodeDecodeError:

@@ -1,10 +1,11 @@
-"""The metadata of an authorization server (RFC 8414), and the places where it is.
+"""The metadata of an authorization server (RFC 8414), and where it is published.
 
     issuer https://auth.example.com            /.well-known/oauth-authorization-server
     issuer https://auth.example.com/tenant1    /.well-known/oauth-authorization-server/tenant1
 
-`issuer` is in it character for character as it was configured: clients compare it so. It is not at the places
-of OpenID Connect: that would promise ID tokens, which this server does not issue.
+The document has `issuer` character for character as it was configured, since clients compare it that way. It
+is not published at the paths of OpenID Connect: that would promise ID tokens, which this server does not
+issue.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ __all__ = ["metadata", "metadata_path"]
 
 
 def metadata_path(settings: Settings) -> str:
-    """Where the document is (RFC 8414, section 3)."""
+    """The path of the document (RFC 8414, section 3)."""
     # spec: basic/authorization/index/discovery-as, basic/authorization/index/metadata-at-root
     return f"/.well-known/oauth-authorization-server{settings.path}"
 
 
 def metadata(settings: Settings, grant_types: Iterable[str]) -> dict[str, Any]:
-    """The document."""
+    """The document (RFC 8414, section 2)."""
     methods = [*SECRET_METHODS, ASSERTION_METHOD]
     registration = {"registration_endpoint": settings.endpoint("register")} if settings.registration else {}
     return {
         "issuer": settings.issuer,
-        # For an issuer without a path these are the default ones of 2025-03-26.
+        # For an issuer without a path these are the default paths of 2025-03-26.
         # spec: basic/authorization/index/default-uri-schema
         "authorization_endpoint": settings.endpoint("authorize"),
         "token_endpoint": settings.endpoint("token"),

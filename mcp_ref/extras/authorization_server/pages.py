@@ -1,8 +1,8 @@
 """The pages that a person sees: login, consent, an error. Plain HTML, without a script.
 
-What comes from a client or from a user is escaped, each time, by `_text`: there is no template language that
-could be told not to. The style is part of the page, and the policy of the page allows this one style and no
-other (its hash).
+All text from a client or a user is escaped by `_text`: there is no template language in which that could be
+turned off. The style is part of the page, and the policy of the page allows this one style and no other, by
+its hash.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _form(action: str, fields: Iterable[tuple[str, str]], content: str) -> str:
 def error_page(
     message: str, status: int, *headers: tuple[str, str], back: tuple[str, str] | None = None
 ) -> Response:
-    """What went wrong, in a sentence; perhaps with a link (its text and URL) that the person may follow."""
+    """A page that says what went wrong. `back` is a link that the person may follow: its text and URL."""
     body = f"<p>{_text(message)}</p>\n<p>Nothing was granted.</p>"
     if back is not None:
         body += f'\n<p><a rel="noreferrer" href="{_text(back[1])}">{_text(back[0])}</a></p>'
@@ -62,7 +62,7 @@ def error_page(
 def login_page(
     action: str, fields: Iterable[tuple[str, str]], client: str, problem: str, *headers: tuple[str, str]
 ) -> Response:
-    """Name and password. `client` is who asks for it, as it calls itself; `problem` what was wrong before."""
+    """A form for name and password. `client` is what the client calls itself, `problem` the last failure."""
     warning = f'<p class="warning">{_text(problem)}</p>\n' if problem else ""
     inputs = (
         '<label>Name <input name="name" autocomplete="username" required autofocus></label>\n'
@@ -75,20 +75,20 @@ def login_page(
 
 @dataclass(frozen=True)
 class Consent:
-    """What a person is asked."""
+    """What the consent page shows to a person."""
 
     client: str
-    """What the client calls itself, or its id."""
+    """The client's name for itself, or its id."""
     client_host: str | None
-    """Of its metadata document; None if it has no such document."""
+    """The host of its metadata document; None if it has no such document."""
     redirect_host: str
     resource: str
     scopes: list[tuple[str, str]]
-    """Each with what it means."""
+    """The scopes that it asks for, each with what it means."""
     user: str | None
-    """Who is logged in."""
+    """The user who is logged in; None if users log in elsewhere (a proxy)."""
     stays: str
-    """How long the client may go on without asking again; "" if it may not."""
+    """A sentence: how long the client may go on without asking again; "" if it may not."""
     warnings: tuple[str, ...] = ()
     next_host: str | None = None
     """Where the person is sent after the consent, to log in there (a proxy)."""
@@ -102,7 +102,7 @@ def _answers(asked: Consent) -> list[tuple[str, str]]:
 def consent_page(
     action: str, fields: Iterable[tuple[str, str]], asked: Consent, *headers: tuple[str, str]
 ) -> Response:
-    """Allow or deny."""
+    """The page on which a person allows or denies a request."""
     rows = [("Application", f"{asked.client} (its own words)")]
     if asked.client_host is not None:
         rows.append(("Described by", asked.client_host))

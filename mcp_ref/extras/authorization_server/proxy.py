@@ -1,7 +1,7 @@
 """A proxy: clients register and get their tokens here, and users log in at another provider.
 
-Many providers know only clients that were registered by hand. A proxy is such a client, with one id
-and one secret, and an authorization server to all MCP clients:
+Many providers know only clients that were registered by hand. To the provider, a proxy is such a client, with
+one id and one secret; to all MCP clients, it is an authorization server:
 
     1  client   -> proxy      GET  /authorize        as with every authorization server
     2  user     -> proxy      POST /consent          may *this client* act for me?
@@ -12,18 +12,18 @@ and one secret, and an authorization server to all MCP clients:
     7  client   -> proxy      POST /token            tokens of ours, for our resources
 
 Why step 2, though the provider asks as well: the provider sees one client, us, and many providers do not ask
-again for a client that was allowed once. Without a consent of our own a stranger could register here, send a
-user through, and get a code for that user without a word (the confused deputy).
+again for a client that was allowed once. Without a consent of our own, an attacker could register a client
+here, send a user through, and get a code for that user without any question (the confused deputy).
 
-So nothing of steps 3 and 4 is there before the Yes: neither the state nor the cookie that belongs to it. The
-callback takes a state once, from the browser that said Yes, which shows by its session and by that cookie, in
-which client and redirect URI are sealed.
+So the state of step 3, and the cookie that belongs to it, are only made after the Yes. The callback accepts
+a state once, and only from the browser that said Yes: the browser proves that by its session and by that
+cookie, in which client, redirect URI and state are sealed.
 
-No token of the provider leaves this process. `proxy.upstream_token(access_token)` gives it to the MCP server,
+Tokens of the provider stay in this process. `proxy.upstream_token(access_token)` gives one to the MCP server,
 which sends it on to the provider's own services, and never the token that it was sent itself.
 
 Revisions   2025-03-26 and later.
-Errors      PageError to a person. A client gets access_denied, or server_error where the provider fails.
+Errors      a person gets a PageError, a client access_denied, or server_error if the provider fails.
 Threads     any. One thread at a time refreshes a token of the provider.
 """
 
@@ -76,32 +76,32 @@ __all__ = ["Proxy", "Upstream", "UpstreamTokens"]
 _log = logger("mcp_ref.authorization_server")
 
 CALLBACK_SECONDS = 600.0
-"""For which a user may take to log in at the provider."""
+"""Seconds that a user may take to log in at the provider."""
 MAX_CALLBACKS = 5_000
 UPSTREAM_SECONDS = 15.0
-"""For which the provider may take to answer."""
+"""Seconds that the provider may take to answer."""
 EARLY_SECONDS = 30.0
-"""By which a token of the provider is refreshed before it expires."""
+"""A token of the provider is refreshed if it expires within this many seconds."""
 
 _CONSENT_PURPOSE = b"consent of a proxy"
 
 Identify = Callable[[Mapping[str, Any]], str | None]
-"""The provider's answer, with its tokens -> the user, or None for one who has no business here."""
+"""The provider's answer, with its tokens -> the user, or None if that user is not accepted here."""
 
 
 @dataclass(frozen=True)
 class Upstream:
-    """The provider, and the client that we are to it. Raises TypeError for a client of another kind."""
+    """The provider, and our client there. Raises TypeError if `client` is not a TokenClient."""
 
     authorize_url: str
     token_url: str
     client: TokenClient
-    """Our client id there, with what it authenticates by."""
+    """Our client id there, and how that authenticates."""
     scopes: Sequence[str] = ()
     issuer: str | None = None
-    """Its name, if it says it in its answers (RFC 9207); then another one is refused."""
+    """Its issuer, if known. An answer that names another one (`iss`, RFC 9207) is refused."""
     more: Mapping[str, str] = field(default_factory=dict)
-    """What else the provider wants in an authorization request, such as `audience` or `access_type`."""
+    """Further parameters for the authorization request, such as `audience` or `access_type`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.client, TokenClient):
@@ -123,7 +123,7 @@ class UpstreamTokens:
 
 
 class _Waiting(NamedTuple):
-    """A user who said Yes, and is at the provider."""
+    """A flow whose user said Yes, and is now at the provider."""
 
     request: AuthorizationRequest
     session: BrowserSession
@@ -144,7 +144,7 @@ class _Provider:
         return Fetcher(allowed=self._allowed, seconds=UPSTREAM_SECONDS)
 
     def url(self, state: str, verifier: str) -> str:
-        """Step 3."""
+        """Step 3: the provider's URL to which the browser is sent."""
         query = {
             **self.upstream.more,
             "response_type": "code",
@@ -159,7 +159,7 @@ class _Provider:
         return f"{there}{'&' if urlsplit(there).query else '?'}{urlencode(query)}"
 
     def redeem(self, code: str, verifier: str) -> dict[str, Any]:
-        """Step 5: the provider's answer. Raises LocalError."""
+        """Step 5: redeem a code. Returns the provider's answer. Raises LocalError."""
         return self._ask(
             {
                 "grant_type": "authorization_code",
@@ -170,7 +170,7 @@ class _Provider:
         )
 
     def refresh(self, tokens: UpstreamTokens) -> None:
-        """Raises LocalError."""
+        """Replace the tokens by new ones. Raises LocalError."""
         answer = self._ask({"grant_type": "refresh_token", "refresh_token": str(tokens.refresh_token)})
         new = tokens_of(answer)
         tokens.access_token, tokens.expires_at = new.access_token, new.expires_at
@@ -200,22 +200,24 @@ def tokens_of(answer: Mapping[str, Any]) -> UpstreamTokens:
 class Proxy(Issuer):
     """An authorization server whose users log in at another one.
 
-    from mcp_ref import TokenClient
-    from mcp_ref.extras.authorization_server import Proxy, Upstream
+        from mcp_ref import TokenClient
+        from mcp_ref.extras.authorization_server import Proxy, Upstream
 
-    upstream = Upstream(
-        "https://provider.example.com/authorize",
-        "https://provider.example.com/token",
-        TokenClient("our id there", method="client_secret_basic", secret=os.environ["PROVIDER_SECRET"]),
-        scopes=["openid"],
-    )
-    proxy = Proxy(
-        "https://auth.example.com",
-        upstream=upstream,
-        identify=lambda answer: answer.get("user"),
-        resources=["https://notes.example.com/mcp"],
-        scopes={"notes:read": "Read your notes"},
-    )
+        upstream = Upstream(
+            "https://provider.example.com/authorize",
+            "https://provider.example.com/token",
+            TokenClient("our id there", method="client_secret_basic", secret=os.environ["PROVIDER_SECRET"]),
+            scopes=["openid"],
+        )
+        proxy = Proxy(
+            "https://auth.example.com",
+            upstream=upstream,
+            identify=lambda answer: answer.get("user"),
+            resources=["https://notes.example.com/mcp"],
+            scopes={"notes:read": "Read your notes"},
+        )
+
+    At the provider, register the redirect URI `<issuer>/callback`.
     """
 
     def __init__(
@@ -234,8 +236,8 @@ class Proxy(Issuer):
         allow_private: bool = False,
         key: Key | Mapping[str, Any] | str | None = None,
     ) -> None:
-        """`identify` says who the user is by the answer of the provider's token endpoint. The other options
-        are those of AuthorizationServer; `allow_private` lets the provider be at a private address as well.
+        """`identify` returns the user, given the answer of the provider's token endpoint. The other options
+        are those of AuthorizationServer; `allow_private` allows a provider at a private address as well.
         """
         check_callable(identify=identify)
         settings = Settings(
@@ -280,8 +282,8 @@ class Proxy(Issuer):
             tokens.lock.release()
 
     def verifier(self, resource: str) -> Verifier:
-        """As every issuer has it. Beside that, a token of ours is good only with one of the provider behind
-        it, which is refreshed if it has expired.
+        """Return a verifier, as `Issuer` does. It also refuses a token of ours once the provider's token
+        behind it expires and cannot be refreshed.
         """
         # spec: basic/authorization/index/third-party-status
         verify = super().verifier(resource)
@@ -295,7 +297,7 @@ class Proxy(Issuer):
     # -- before the provider -----------------------------------------------------------------------
 
     def _authorize(self, request: Request) -> Response:
-        """Step 1, and the page of step 2."""
+        """Step 1, answered with the consent page of step 2."""
         # spec: basic/authorization/security-considerations/proxy-consent
         wanted = read_request(self.settings, self._clients, request)
         if isinstance(wanted, Response):
@@ -306,7 +308,7 @@ class Proxy(Issuer):
         return consent_page(self.settings.endpoint("consent"), flow.fields(), asked, header)
 
     def _consent(self, request: Request) -> Response:
-        """Step 2, and the way to the provider."""
+        """Step 2: the user's answer; a Yes is redirected to the provider."""
         form = form_of(request)
         flow = self._browsers.check_form(request, form)
         self._browsers.finish(flow)
@@ -318,13 +320,13 @@ class Proxy(Issuer):
         return redirect(self._provider.url(state, verifier), self._consent_cookie(state, flow.request))
 
     def _consent_cookie(self, state: str, wanted: AuthorizationRequest) -> tuple[str, str]:
-        """What this browser has said Yes to, sealed."""
+        """The cookie that seals what the user of this browser has said Yes to."""
         sealed = self._seal.sign([wanted.client.client_id, wanted.redirect_uri, state], _CONSENT_PURPOSE)
         name, is_secure = self._cookie_name(state), self.settings.is_secure
         return cookie(name, sealed, CALLBACK_SECONDS, is_secure=is_secure)
 
     def _cookie_name(self, state: str) -> str:
-        """One for each flow: a browser may have several."""
+        """The name of a flow's cookie. Each flow has one, since a browser may have several flows."""
         mark = hashlib.sha256(state.encode("utf-8")).hexdigest()[:8]
         return f"{self._browsers.cookie_name}_{mark}"
 
@@ -340,11 +342,11 @@ class Proxy(Issuer):
         forget = cookie(self._cookie_name(query["state"]), "", 0, is_secure=self.settings.is_secure)
         ours = self._provider.upstream.issuer
         if ours is not None and query.get("iss", ours) != ours:
-            raise PageError("The answer is not one of the provider.")  # and not to be acted upon
+            raise PageError("The answer is not one of the provider.")  # and so its code must not be used
         return self._answered(waiting.request, self._outcome(waiting, query), forget)
 
     def _waited_for(self, request: Request, state: str) -> _Waiting:
-        """Who comes back, with a state that was given to this browser and is used up now.
+        """The flow that comes back, with a state that was given to this browser. The state is used up.
 
         Raises PageError.
         """
@@ -364,7 +366,7 @@ class Proxy(Issuer):
         return waiting
 
     def _outcome(self, waiting: _Waiting, query: Mapping[str, str]) -> dict[str, str]:
-        """Step 5: what the client is told."""
+        """Step 5: the answer for the client, a code or an error."""
         if "code" not in query or "error" in query:
             denied = query.get("error") == "access_denied"
             return {"error": "access_denied" if denied else "server_error"}
@@ -383,7 +385,7 @@ class Proxy(Issuer):
     def _answered(
         self, wanted: AuthorizationRequest, answer: Mapping[str, str], *headers: tuple[str, str]
     ) -> Response:
-        """Step 6."""
+        """Step 6: redirect the browser to the client, with an answer."""
         return redirect(answer_url(self.settings, wanted.redirect_uri, wanted.state, answer), *headers)
 
 

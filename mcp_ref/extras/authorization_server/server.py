@@ -1,4 +1,4 @@
-"""AuthorizationServer: the settings, the endpoints, and the way from a path to what answers it.
+"""AuthorizationServer: its options, its endpoints, and the table of their paths.
 
     GET   /.well-known/oauth-authorization-server   metadata
     GET   /jwks                                     the public keys of access tokens
@@ -8,9 +8,9 @@
     POST  /register                                 clients
 
 All but the first are below the path of the issuer. Metadata, keys, tokens and registration are open to
-scripts of any origin (CORS): none of them reads a cookie. The pages are not.
+scripts of any origin (CORS), since none of them reads a cookie. The pages are not.
 
-Errors      TypeError and ValueError for settings; what requests are answered with is in `messages`.
+Errors      TypeError and ValueError for settings; the errors that answer requests are in `messages`.
 Threads     any number of requests at once.
 """
 
@@ -65,7 +65,7 @@ _MAY_BE_KEPT = ("Cache-Control", "public, max-age=60")
 
 
 class Endpoints:
-    """Finds what answers a request, and makes a response of each error."""
+    """A WSGI application: finds the handler of a request, and turns each error into a response."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -74,7 +74,7 @@ class Endpoints:
         self._hosts = Hosts("hosts", LOOPBACK_HOSTS) if settings.is_local else Hosts("hosts", "*")
 
     def add(self, method: str, path: str, handler: Handler, *, is_open: bool = False) -> None:
-        """`is_open`: to scripts of every origin."""
+        """Have a handler answer a method and path. `is_open`: scripts of every origin may read the answer."""
         self._handlers.setdefault(path, {})[method] = handler
         if is_open:
             self._open.add(path)
@@ -88,7 +88,7 @@ class Endpoints:
 
     def _answer(self, request: Request) -> Response:
         try:
-            # A page whose name was made to lead here (DNS rebinding) sends that name.
+            # DNS rebinding: a page of an attacker, whose host name now leads here, sends that name as Host.
             if self._settings.is_local and (request.header("Host") or "") not in self._hosts:
                 raise PageError("This server is for browsers of this machine.", HTTPStatus.FORBIDDEN)
             return self._handler(request)(request)
@@ -116,7 +116,7 @@ class Endpoints:
 
 
 class Issuer:
-    """What issues tokens: an authorization server, or a proxy of one."""
+    """The part that issues tokens, common to an authorization server and a proxy."""
 
     def __init__(
         self,
@@ -141,9 +141,9 @@ class Issuer:
         return self._tokens.jwks()
 
     def verifier(self, resource: str) -> Verifier:
-        """What verifies the tokens for an MCP server of this process: `ResourceServer(verify=...)`.
+        """Return a verifier for an MCP server of this process: `ResourceServer(verify=...)`.
 
-        It looks them up. So a token that was revoked is refused at once. Raises ValueError for a resource
+        It looks them up, so a token that was revoked is refused at once. Raises ValueError for a resource
         that no tokens are issued for.
         """
         if resource not in self.settings.resources:
@@ -156,7 +156,7 @@ class Issuer:
     def run(
         self, host: str = "127.0.0.1", port: int = 9000, on_ready: Callable[[str], object] | None = None
     ) -> None:
-        """Serve until SIGINT or SIGTERM; `on_ready(issuer)` is called when connections are taken."""
+        """Serve until SIGINT or SIGTERM. `on_ready(issuer)` is called once connections are accepted."""
         check_callable(on_ready=on_ready)
         http = HttpServer(self._app, host, port)
         with Handled(lambda *_: http.stop(), (signal.SIGTERM, signal.SIGINT)):
@@ -207,10 +207,10 @@ class AuthorizationServer(Issuer):
         key: Key | Mapping[str, Any] | str | None = None,
     ) -> None:
         """`users`: name and password of each, or a function of both that returns the user. `resources`: the
-        URLs of the MCP servers. `scopes`: each with what a person is told about it; `scopes_of` says which of
-        them a user may grant. `identity_providers`: the issuers whose ID-JAGs are accepted
-        (enterprise-managed authorization), each with its keys, or with the URL of its keys. `key`: signs
-        access tokens; without it, one that lasts as long as this object.
+        URLs of the MCP servers. `scopes`: each with what a person is told about it; `scopes_of` returns those
+        that a user may grant. `identity_providers`: the issuers whose ID-JAGs are accepted
+        (enterprise-managed authorization), each with its keys, or with the URL of its keys. `key` signs
+        access tokens; without it, a new key is made, which lasts as long as this object.
         """
         check_callable(scopes_of=scopes_of)
         settings = Settings(
@@ -235,7 +235,7 @@ class AuthorizationServer(Issuer):
 def endpoints(
     settings: Settings, clients: Clients, tokens: TokenTable, providers: IdentityProviders | None = None
 ) -> Endpoints:
-    """The endpoints of every authorization server: those that no person sees."""
+    """The endpoints that every issuer has: those for programs, without pages."""
     app, path = Endpoints(settings), settings.path
     grants = TokenEndpoint(settings, clients, tokens, providers)
     document = metadata(settings, grants.grant_types)

@@ -1,7 +1,7 @@
-"""What an authorization server is told when it is made: its name, what it guards, how long things last.
+"""The settings of an authorization server: its name, the resources that it guards, how long tokens last.
 
-Errors      ValueError and TypeError for a setting that cannot be. OAuthError for a request that asks for a
-            resource or a scope that there is not.
+Errors      ValueError and TypeError for a setting that is not possible. OAuthError for a request that asks
+            for a resource or a scope that does not exist.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mcp_ref.runtime.uri.uris import check_uri
 __all__ = ["OFFLINE_ACCESS", "Settings", "check_issuer"]
 
 OFFLINE_ACCESS = "offline_access"
-"""The scope by which a client says that it wants a refresh token. It is of no resource."""
+"""The scope with which a client asks for a refresh token. It belongs to no resource."""
 
 # RFC 6749, section 3.3: scope-token = 1*( %x21 / %x23-5B / %x5D-7E )
 _SCOPE_TOKEN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
 def check_issuer(issuer: str) -> str:
-    """The same, if it can be the name of an authorization server (RFC 8414, section 2). Raises ValueError."""
+    """Return `issuer` if it can name an authorization server (RFC 8414, section 2). Raises ValueError."""
     check_text(issuer=issuer)
     check_uri(issuer)
     parts = urlsplit(issuer)
@@ -45,7 +45,7 @@ class Settings:
 
     issuer: str
     resources: tuple[str, ...]
-    """The MCP servers for which tokens are issued, as their metadata says it."""
+    """The MCP servers for which tokens are issued: their `resource`, as in their metadata."""
     scopes: Mapping[str, str]
     """Each scope, with what a person is told about it."""
     token_seconds: float = 600.0
@@ -103,7 +103,7 @@ class Settings:
     def resource_of(self, given: str | None) -> str:
         """The resource that a request names (RFC 8707), as it was configured. Raises OAuthError.
 
-        Where there is only one, a client of an old revision need not name it.
+        If there is only one, a client of an old revision need not name it.
         """
         if given is None and len(self.resources) == 1:
             return self.resources[0]
@@ -115,7 +115,7 @@ class Settings:
         return found[0]
 
     def scopes_of(self, given: str | None) -> tuple[str, ...]:
-        """The scopes that a request asks for; all there are if it does not say. Raises OAuthError."""
+        """The scopes that a request asks for; if it does not say, all. Raises OAuthError."""
         if given is None:
             return tuple(self.scopes)
         wanted = tuple(dict.fromkeys(given.split(" ")))
@@ -124,7 +124,7 @@ class Settings:
         return wanted
 
     def described(self, scopes: Iterable[str]) -> list[tuple[str, str]]:
-        """Scopes with what a person is told about each."""
+        """The scopes that have a description for people, each with its description."""
         return [(scope, self.scopes[scope]) for scope in scopes if scope in self.scopes]
 
 

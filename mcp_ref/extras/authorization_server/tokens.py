@@ -1,20 +1,20 @@
-"""What an authorization server issues: codes, access tokens, refresh tokens; kept, and revoked.
+"""Codes, access tokens and refresh tokens: issued, kept and revoked.
 
     Granted           what was granted: by whom, to whom, which scopes, for which resource
     Family            all tokens of one grant: they end together
-    code              one use, CODE_SECONDS; a second use ends the family of the first
+    code              one use, within CODE_SECONDS; a second use ends the family of the first
     access token      a JSON web token (RFC 9068), signed with ES256, for `token_seconds`
     refresh token     one use; gives an access token and the next refresh token. An old one that comes back
                       was copied, by its client or by a thief: no one can tell which, so the family ends
 
-A refresh token is `<id of its family>.<secret>`, and only the hash of the newest secret is kept: so an old
-one is known for as long as the family lives, without a list of all that there were.
+A refresh token is `<id of its family>.<secret>`, and only the hash of the newest one is kept: so an old one
+is recognized as long as the family lives, without a list of all old ones.
 
-What a token is for is kept here as well, so `find` looks it up by its hash: it verifies no signature, and a
-token ends the moment it is revoked. A server that has only the keys (`jwks`) learns of that when it expires.
+The claims of access tokens are kept here as well: `find` looks a token up by its hash, verifies no signature,
+and refuses a revoked token at once. A server that has only the keys (`jwks`) accepts it until it expires.
 
 Errors      OAuthError("invalid_grant") for a code or a refresh token that is not good.
-Threads     any. `_lock` is held where a code or a refresh token is used up: of two threads one gets it.
+Threads     any. `_lock` is held while a code or a refresh token is used up: of two threads only one can.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["ALGORITHM", "Family", "Granted", "IssuedToken", "TokenTable"]
 ALGORITHM = "ES256"
 CODE_SECONDS = 60.0
 USED_CODE_SECONDS = 3600.0
-"""For which a code that was used is remembered, so that a replay of it is noticed."""
+"""Seconds for which a used code is remembered, so that a replay of it is noticed."""
 MAX_CODES = 10_000
 MAX_FAMILIES = 100_000
 MAX_ACCESS_TOKENS = 100_000
@@ -46,11 +46,11 @@ MAX_ACCESS_TOKENS = 100_000
 
 @dataclass(frozen=True)
 class Granted:
-    """What was granted."""
+    """What a user granted to a client."""
 
     client_id: str
     subject: str
-    """The user; the client itself where there was none."""
+    """The user; the client itself if no user was involved."""
     scopes: tuple[str, ...]
     resource: str
     has_refresh: bool = False
@@ -58,7 +58,7 @@ class Granted:
     jkt: str | None = None
     """Thumbprint of the key that may redeem the code (RFC 9449, section 10)."""
     upstream: object = field(default=None, repr=False, compare=False)
-    """What a proxy holds for it, which ends with it."""
+    """What a proxy keeps with the grant: the tokens of its provider."""
 
 
 @dataclass
@@ -70,9 +70,9 @@ class Family:
     """When the last of its refresh tokens expires, in wall time."""
     id: str = field(default_factory=lambda: secrets.token_urlsafe(18))
     refresh_hash: bytes = field(default=b"", repr=False)
-    """Of the newest refresh token."""
+    """The hash of the newest refresh token."""
     refresh_jkt: str | None = None
-    """Thumbprint of the key that refresh tokens need (DPoP), where the client has no credentials."""
+    """Thumbprint of the key to which refresh tokens are bound (DPoP), if the client has no credentials."""
     is_revoked: bool = False
 
 
@@ -82,15 +82,15 @@ class _Code:
 
     grant: Granted
     redirect_uri: str
-    """Where it was sent."""
+    """The redirect URI to which it was sent."""
     challenge: str
     family: Family | None = None
-    """What was issued for it."""
+    """The family that was issued for it; None until it is used."""
 
 
 @dataclass(frozen=True)
 class IssuedToken:
-    """An access token that is good."""
+    """An access token that was issued."""
 
     claims: dict[str, Any]
     family: Family
@@ -105,7 +105,7 @@ def _digest(secret: str) -> bytes:
 
 
 def _mismatch(code: _Code, redirect_uri: str | None, verifier: str | None, jkt: str | None) -> str:
-    """What does not fit between a token request and the authorization request of its code."""
+    """Say in what a token request does not fit the authorization request of its code; "" if it fits."""
     if not code_verifier_fits(verifier, code.challenge):
         return "code_verifier does not fit the code_challenge"
     if redirect_uri not in (None, code.redirect_uri):  # OAuth 2.1 lets it be left out, thanks to PKCE
@@ -116,7 +116,7 @@ def _mismatch(code: _Code, redirect_uri: str | None, verifier: str | None, jkt: 
 
 
 class TokenTable:
-    """All that is issued by one authorization server."""
+    """All codes and tokens of one authorization server."""
 
     def __init__(self, settings: Settings, key: Key | None = None) -> None:
         self._settings = settings
@@ -145,11 +145,11 @@ class TokenTable:
         verifier: str | None,
         jkt: str | None = None,
     ) -> Family:
-        """The family that begins with a code. Raises OAuthError.
+        """Use a code up, and begin the family of its tokens. Raises OAuthError.
 
-        Whatever is wrong with the request, a code that came from its own client is used up by it.
+        A request by the code's own client uses the code up even if something in the request is wrong.
         """
-        # Step 1: of two requests with one code, one goes on. The other ends what the first one gets.
+        # Step 1: of two requests with one code, the first goes on. The second revokes what the first gets.
         with self._lock:
             found = self._codes.get(_digest(code))
             if found is None or found.grant.client_id != client_id:
@@ -159,7 +159,7 @@ class TokenTable:
                 raise OAuthError("invalid_grant", "the code was used before; what came of it is revoked")
             found.family = self.begin(found.grant)
             self._codes.put(_digest(code), found, USED_CODE_SECONDS)
-        # Step 2: it has to come from where the authorization request came from.
+        # Step 2: the request must come from the sender of the authorization request (PKCE).
         problem = _mismatch(found, redirect_uri, verifier, jkt)
         if problem:
             found.family.is_revoked = True
@@ -169,11 +169,11 @@ class TokenTable:
     # -- access tokens -----------------------------------------------------------------------------
 
     def begin(self, grant: Granted) -> Family:
-        """A new family, still without tokens."""
+        """Return a new family, without tokens yet."""
         return Family(grant, time.time() + self._settings.refresh_seconds)
 
     def issue(self, family: Family, scopes: tuple[str, ...] | None = None, jkt: str | None = None) -> str:
-        """An access token (RFC 9068), perhaps with fewer scopes, or bound to a key (RFC 9449)."""
+        """Issue an access token (RFC 9068), perhaps with fewer scopes, or bound to a key (RFC 9449)."""
         grant, now = family.grant, int(time.time())
         claims = {
             "iss": self._settings.issuer,
@@ -191,7 +191,7 @@ class TokenTable:
         return token
 
     def find(self, token: str) -> IssuedToken | None:
-        """An access token that is good; None for any other text."""
+        """Look up an access token; None if it is expired, revoked or unknown."""
         found = self._access.get(_digest(token))
         return found if found is not None and found.is_active else None
 
@@ -208,14 +208,14 @@ class TokenTable:
             return self._checked(token, client_id)
 
     def rotate(self, token: str, client_id: str) -> tuple[Family, str]:
-        """Use a refresh token up: its family, and the next one. Raises OAuthError."""
+        """Use a refresh token up. Returns its family, and the next refresh token. Raises OAuthError."""
         # spec: basic/authorization/security-considerations/rotate-refresh-tokens
         with self._lock:
             family = self._checked(token, client_id)
             return family, self._next_secret(family)
 
     def _checked(self, token: str, client_id: str) -> Family:
-        """With _lock held."""
+        """The family of a refresh token that is good. An old one revokes it. With _lock held."""
         family = self._families.get(token.partition(".")[0])
         if family is None or family.grant.client_id != client_id or family.is_revoked:
             raise OAuthError("invalid_grant", "the refresh token is not one of this client, or has expired")
@@ -225,7 +225,7 @@ class TokenTable:
         return family
 
     def _next_secret(self, family: Family) -> str:
-        """With _lock held."""
+        """Make the next refresh token of a family. With _lock held."""
         token = f"{family.id}.{secrets.token_urlsafe(32)}"
         family.refresh_hash = _digest(token)
         return token
@@ -233,7 +233,7 @@ class TokenTable:
     # -- the end -----------------------------------------------------------------------------------
 
     def revoke(self, token: str, client_id: str) -> None:
-        """End a token of this client (RFC 7009), and what was issued with it; no other text does anything."""
+        """Revoke a token of this client (RFC 7009), with its family. Any other text is ignored."""
         issued = self._access.get(_digest(token))
         family = self._families.get(token.partition(".")[0]) if issued is None else issued.family
         if family is not None and family.grant.client_id == client_id:
