@@ -22,7 +22,7 @@ __all__ = ["Changes", "next_version"]
 _log = logger("mcp_ref.stores")
 
 MAX_SLEEP = 3600.0
-"""The longest single wait, in seconds: the time-out of a lock cannot be endless."""
+"""The longest single wait, in seconds, after which it looks again: no lock accepts an infinite time-out."""
 
 
 def next_version(entry: Entry, made: Entry) -> Entry:

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 __all__ = ["Clock", "Deadline", "duration"]
 
 MAX_DEADLINE_SECONDS = 3600.0
-"""The longest single wait, in seconds: the time-out of a lock cannot be endless."""
+"""The longest single wait, in seconds, after which it looks again: no lock accepts an infinite time-out."""
 
 
 FOR_PEOPLE = 600.0
@@ -27,7 +27,7 @@ FOR_PEOPLE = 600.0
 
 
 def duration(seconds: float) -> str:
-    """Seconds as an error message shows them, rounded: "5 s", "0.25 s"."""
+    """Seconds as an error message shows them: rounded, since what is left of a limit has many digits."""
     return f"{round(seconds, 2 if seconds >= 1 else 3) or seconds:g} s"
 
 
