@@ -86,9 +86,19 @@ def read_lines(
             size += len(data) - start
             held.append(data[start:])
             if size > limit:
-                held[:] = [held[0][:PREFIX_BYTES]]  # the rest is counted, but not stored
+                held[:] = [_beginning_of(held)]  # the rest is counted, but not stored
     if held:
         _log.warning("the input ended within a message of %d bytes", size)
+
+
+def _beginning_of(pieces: list[bytes]) -> bytes:
+    """The first PREFIX_BYTES of a line in pieces, of which the first may be short."""
+    found = b""
+    for piece in pieces:
+        found += piece[: PREFIX_BYTES - len(found)]
+        if len(found) == PREFIX_BYTES:
+            break
+    return found
 
 
 def _chunks(descriptor: int, ready: Callable[[], bool] | None) -> Iterator[bytes]:

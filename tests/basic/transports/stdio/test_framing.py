@@ -61,6 +61,26 @@ def test_lines_are_lines_however_they_arrive(lines: list[bytes], sizes: list[int
     assert refused == []
 
 
+@pytest.mark.parametrize("sizes", [[], [2], [2, 1500], [300], [1] * 600], ids=str)
+def test_of_a_line_beyond_the_limit_the_beginning_is_reported_however_it_arrives(sizes: list[int]) -> None:
+    """It says whose request it was. The pieces that are skipped, and the last one, are no part of it."""
+    line = bytes(range(32, 127)) * 20 + b"the end"
+    found: list[tuple[int, bytes]] = []
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # one read, one piece
+    with ours, theirs:
+        args = (ours.fileno(), found.append, lambda *reported: found.append(reported), 1000)
+        reader = threading.Thread(target=stdio.read_lines, args=args)
+        reader.start()
+        data = line
+        for size in sizes:
+            theirs.send(data[:size])
+            data = data[size:]
+        theirs.send(data + b"\n")
+        theirs.close()
+        reader.join(PATIENCE)
+    assert found == [(len(line), line[: stdio.PREFIX_BYTES])]
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 40), max_size=8), st.lists(st.integers(1, 15), max_size=30))
 def test_a_line_beyond_the_limit_is_reported_and_the_next_one_read(
