@@ -15,7 +15,8 @@ from mcp_ref import Server, connect
 from mcp_ref.basic.patterns.subscriptions import server as module
 from mcp_ref.basic.patterns.subscriptions.server import Change, SubscriptionsListenResult, TaskChange
 from mcp_ref.basic.transports.stdio.framing import Writer
-from mcp_ref.runtime.threads.outbox import Outbox
+from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref.runtime.threads.outbox import Full, Outbox
 from mcp_ref.schema import checker
 
 ACK = "notifications/subscriptions/acknowledged"
@@ -581,6 +582,45 @@ def test_a_client_that_is_gone_cannot_be_told_that_it_is_over():
     server.hang_up(connection, 0.01)
     server.detach(connection, "over")
     assert server.listeners._streams == {}
+
+
+def test_a_client_that_reads_nothing_is_not_told_why_but_its_request_ends():
+    """Else it would run for ever, and the end of the server would wait for it."""
+    server = demo()
+    connection, written = attached(server)
+    listen(connection, 1, {"toolsListChanged": True})
+    assert eventually(lambda: len(written) == 1 and stream_of(server).acknowledged)
+    send = connection.outbox.send
+
+    def full(line, wait=None):
+        if b"notifications/cancelled" in line:
+            raise Full("the peer has read nothing for 1 s")
+        send(line, wait)
+
+    connection.outbox.send = full
+    server.listeners.close(connection, "over")
+    assert not connection.responder.serving
+    assert [json.loads(line)["id"] for line in written[1:]] == [1]
+    server.detach(connection, "over")
+
+
+def test_of_a_listener_that_has_gone_one_change_is_tried():
+    server = demo()
+    connection, written = attached(server)
+    listen(connection, 1, {"toolsListChanged": True, "promptsListChanged": True})
+    assert eventually(lambda: len(written) == 1 and stream_of(server).acknowledged)
+    stream, tried = stream_of(server), []
+
+    def gone(listener, change):
+        tried.append(change)
+        raise ConnectionClosed("gone")
+
+    stream.pending = {Change("tools"): None, Change("prompts"): None}
+    server.listeners._say = gone
+    assert server.listeners._tell_one(stream)
+    assert tried == [Change("tools")]
+    assert server.listeners._streams == {}
+    server.detach(connection, "over")
 
 
 def attached(server, write=None):
