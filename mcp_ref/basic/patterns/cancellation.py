@@ -31,6 +31,7 @@ from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Deadline
+from mcp_ref.runtime.threads.outbox import Full
 from mcp_ref.schema import required, since
 
 if TYPE_CHECKING:
@@ -94,8 +95,10 @@ def send(connection: Requester, call: Call, reason: str) -> None:
         if connection.session.revision.tasks == "asked for":
             params = related_as(call.method, call.params or {}, params)
         connection.notify("notifications/cancelled", params, wait=0.2, outbox=call.outbox)
+    except Full:
+        _log.warning("%s: the peer reads nothing, and is not told of the cancellation", call.method)
     except ConnectionClosed:
-        pass  # the connection is closed, or there was no room in the outbox: the peer cannot be told
+        pass  # so the peer cannot be told
 
 
 # --------------------------------------------------------------------------- receiver

@@ -45,6 +45,7 @@ from mcp_ref import (
     Server,
     connect,
 )
+from mcp_ref.runtime.threads.outbox import Full
 
 
 @pytest.fixture(autouse=True)
@@ -599,3 +600,23 @@ def test_the_end_of_a_connection_cancels_what_runs() -> None:
     assert isinstance(call.exception(PATIENCE), ConnectionClosed)
     assert tools.stopped.wait(PATIENCE)
     assert call.cancel() is False
+
+
+def test_a_cancellation_for_which_there_is_no_room_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The peer lives and goes on working for nothing; the caller has given up all the same."""
+    tools = Tools()
+    with connect(tools.server, revision=MODERN) as client:
+        outbox = client.asker.line.connection.outbox
+        send = outbox.send
+
+        def full(line: bytes, wait: float | None = None) -> None:
+            if b"notifications/cancelled" in line:
+                raise Full("the peer has read nothing for 0.2 s")
+            send(line, wait)
+
+        call = client.submit("tools/call", {"name": "slow", "arguments": {}})
+        assert tools.started.wait(PATIENCE)
+        outbox.send = full
+        assert call.cancel()
+        outbox.send = send
+    assert "tools/call: the peer reads nothing, and is not told of the cancellation" in caplog.text

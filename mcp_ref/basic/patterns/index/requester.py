@@ -41,7 +41,6 @@ from mcp_ref.runtime.threads.timers import later
 
 if TYPE_CHECKING:
     from mcp_ref.basic.lifecycle import Session
-    from mcp_ref.basic.patterns import progress
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
 
 __all__ = ["Asks", "Call", "Requester"]
