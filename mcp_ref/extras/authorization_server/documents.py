@@ -92,7 +92,8 @@ class FetchedDocuments:
 
     def _fetched(self, url: str) -> Fetched:
         """Fetch a URL. Raises ValueError with the same sentence for all failures."""
-        fetcher = Fetcher(allowed=self._allowed, seconds=MAX_FETCH_SECONDS, limit=MAX_BYTES)
+        # Redirects are not followed: they would lead to hosts whose fetches are not counted.
+        fetcher = Fetcher(allowed=self._allowed, seconds=MAX_FETCH_SECONDS, limit=MAX_BYTES, follows=False)
         try:
             return fetcher.get(url)
         except FetchError as problem:
@@ -102,8 +103,8 @@ class FetchedDocuments:
 
 def _checked(response: Fetched, url: str) -> dict[str, Any]:
     """Return the JSON object of a response. Raises FetchError."""
-    if response.url != url:
-        raise response.error("it was redirected there, which a document may not be")
+    if "location" in response.headers and 300 <= response.status < 400:
+        raise response.error("it redirects, which the URL of a document may not do")
     if response.status != 200:
         raise response.error(f"the status is {response.status}")
     if response.media_type != "application/json" and not response.media_type.endswith("+json"):

@@ -119,7 +119,9 @@ class UpstreamTokens:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def is_old(self) -> bool:
-        return self.expires_at is not None and self.expires_at < time.monotonic() + EARLY_SECONDS
+        """Whether the access token has expired; or is about to, where it can be replaced."""
+        early = 0.0 if self.refresh_token is None else EARLY_SECONDS
+        return self.expires_at is not None and self.expires_at < time.monotonic() + early
 
 
 class _Waiting(NamedTuple):
@@ -171,7 +173,9 @@ class _Provider:
 
     def refresh(self, tokens: UpstreamTokens) -> None:
         """Replace the tokens by new ones. Raises LocalError."""
-        answer = self._ask({"grant_type": "refresh_token", "refresh_token": str(tokens.refresh_token)})
+        if tokens.refresh_token is None:
+            raise LocalError("it has expired, and the provider gave no refresh token")
+        answer = self._ask({"grant_type": "refresh_token", "refresh_token": tokens.refresh_token})
         new = tokens_of(answer)
         tokens.access_token, tokens.expires_at = new.access_token, new.expires_at
         tokens.refresh_token = new.refresh_token or tokens.refresh_token

@@ -129,16 +129,17 @@ class Fetcher:
         seconds: float = MAX_FETCH_SECONDS,
         limit: int = MAX_DOCUMENT_BYTES,
         resolve: Callable[[str, int], Sequence[str]] = addresses_of,
+        follows: bool = True,
     ) -> None:
         """`allowed` are kinds of addresses besides public ones. `session` gives certificates and proxies.
 
-        `seconds` limits one fetch, `limit` its body, in bytes.
+        `seconds` limits one fetch, `limit` its body, in bytes. `follows`: whether a GET follows redirects.
         """
         self.allowed = frozenset({Reach.PUBLIC, *allowed}) - {Reach.UNUSABLE}
         self._allows_http = allow_http
         self._session = session
         self._seconds, self._limit = seconds, limit
-        self._resolve = resolve
+        self._resolve, self._follows = resolve, follows
         self._lock = threading.Lock()  # one document at a time
         self._lease: Lease | None = None
         self._is_stopped = False
@@ -190,7 +191,7 @@ class Fetcher:
             for _ in range(MAX_REDIRECTS + 1):
                 fetched = self._one(method, url, headers, body, deadline)
                 moved = fetched.headers.get("location")
-                if method != "GET" or fetched.status not in _FOLLOWED or moved is None:
+                if not (self._follows and method == "GET" and fetched.status in _FOLLOWED and moved):
                     return fetched
                 headers = _headers_for(headers, url, urljoin(url, moved))
                 url = urljoin(url, moved).partition("#")[0]

@@ -81,15 +81,20 @@ def test_a_document_of_another_json_type_is_one():
         assert FetchedDocuments(allow_private=True).get(site.url) == {"a": 1}
 
 
-def test_a_redirect_is_not_accepted():
+def test_a_redirect_is_not_accepted_and_not_followed():
+    """Its target could be any host, whose fetches are not counted."""
+    asked = []
+
     def handle(request, wire):
+        asked.append(request.target)
         if request.target == "/mcp":
             wire.answer(302, b"", "Location: /elsewhere")
         else:
             wire.json({"a": 1})
 
-    with web(handle) as site, pytest.raises(ValueError, match="redirected"):
+    with web(handle) as site, pytest.raises(ValueError, match="it redirects, which"):
         FetchedDocuments(allow_private=True).get(site.url)
+    assert asked == ["/mcp"]
 
 
 @pytest.mark.spec(

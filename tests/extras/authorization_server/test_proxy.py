@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from types import SimpleNamespace
 from urllib.parse import parse_qsl, urlsplit
 
@@ -366,6 +367,23 @@ def test_what_a_provider_may_leave_out():
         client = both.here.register()
         ours = both.here.token(client, whole_way(both, client))["access_token"]
         assert both.proxy.upstream_token(ours) == "theirs"
+
+
+def test_a_token_of_the_provider_that_cannot_be_renewed_is_good_until_it_ends():
+    """There is nothing to renew it with, so no request is made, and it is not given up early."""
+    asked = []
+
+    def handle(request, wire):
+        asked.append(request.body)
+        wire.json({"access_token": "theirs", "expires_in": proxy.EARLY_SECONDS / 2})
+
+    with web(handle) as site, proxied(upstream={"token_url": site.url}, identify=lambda _: "ada") as both:
+        client = both.here.register()
+        ours = both.here.token(client, whole_way(both, client))["access_token"]
+        assert both.proxy.upstream_token(ours) == "theirs"
+        both.proxy._tokens.find(ours).family.grant.upstream.expires_at = time.monotonic()
+        assert both.proxy.upstream_token(ours) is None
+    assert len(asked) == 1
 
 
 def test_a_provider_at_a_private_address_has_to_be_allowed():
