@@ -106,7 +106,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     parser = _parser()
     if arguments[:1] == ["serve"]:
-        return parser.parse_args(arguments[:end])
+        if end < len(arguments):
+            parser.error("serve takes no --: the options stand beside the target")
+        return parser.parse_args(arguments)
     options, rest = parser.parse_known_args(arguments[:end])
     try:
         take_server(options, rest, arguments[end + 1 :] if end < len(arguments) else None)

@@ -313,6 +313,8 @@ class Completer:
 
 def _values(schema: Any) -> list[str]:
     """The values that a schema lists, as they are typed."""
+    if not isinstance(schema, dict):  # `true`, which allows every value
+        return []
     if schema.get("type") == "boolean":
         return ["true", "false"]
     return [v if isinstance(v, str) else json.dumps(v) for v in schema.get("enum", [])]

@@ -189,4 +189,4 @@ def _of_command(words: Sequence[str]) -> str | None:
 
 def _with_whole_scheme(text: str) -> str:
     """The text, with `http://` or `https://` whole where it begins with a part of that."""
-    return re.sub(_HALF_A_SCHEME, r"\1://", text) if re.match(_HALF_A_SCHEME, text) else text
+    return re.sub(_HALF_A_SCHEME, r"\1://", text, count=1) if re.match(_HALF_A_SCHEME, text) else text

@@ -66,6 +66,7 @@ def test_misuse_is_exit_code_2(
         ["listen", "--for", "0", "--", "x"],
         ["listen", "--count", "many", "--", "x"],
         ["serve", "x.py", "--http"],
+        ["serve", "x.py", "--", "--http", "8000"],
         *(["serve", "x.py", "--http", address] for address in NO_ADDRESSES),
     ],
 )

@@ -338,6 +338,14 @@ def test_a_word_is_completed_by_its_place(
     assert completer.candidates(before, text) == found
 
 
+def test_an_argument_of_any_value_is_completed_by_none(completer: Completer) -> None:
+    """JSON Schema has `true` for it."""
+    server_has: Any = completer._shell.client
+    server_has.list_tools = lambda: [{"name": "t", "inputSchema": {"properties": {"x": True}}}]
+    assert completer.candidates("call t ", "") == ["x="]
+    assert completer.candidates("call t ", "x=") == []
+
+
 def test_lists_are_kept_until_the_line_is_run(completer: Completer) -> None:
     server_has: Any = completer._shell.client
     asked: list[str] = []

@@ -80,6 +80,7 @@ def test_what_only_a_shell_understands_is_given_to_one(text):
         ("WSS://example.com/mcp", "https://example.com/mcp"),
         (" http://example.com/mcp", "http://example.com/mcp"),
         ("http//example.com/mcp", "http://example.com/mcp"),
+        ("http:/example.com/mcp?of=http:b", "http://example.com/mcp?of=http:b"),
     ],
 )
 def test_an_address_becomes_a_url(target, url):
