@@ -7,7 +7,9 @@ must go.
 from __future__ import annotations
 
 import ast
+import io
 import statistics
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,8 @@ from radon.visitors import Class
 PACKAGE = Path(__file__).resolve().parents[1] / "mcp_ref"
 SOURCES = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
 
-MAX_COMPLEXITY, MAX_METHODS, MAX_ATTRIBUTES, MAX_MEDIAN_LINES = 10, 30, 15, 200
+MAX_COMPLEXITY, MAX_METHODS, MAX_ATTRIBUTES, MAX_MEDIAN_LINES = 10, 30, 15, 125
+"""Lines are those of code: a bound on all of them would be a bound on what is explained."""
 
 COMPLEX: set[str] = set()
 
@@ -86,8 +89,37 @@ def test_no_class_has_too_many_members():
     assert large == LARGE
 
 
+def code_lines(source: str) -> int:
+    """How many lines have code: those of docstrings, of comments alone, and empty ones do not count."""
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            docstrings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in NOT_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - docstrings)
+
+
+NOT_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+
+
+def test_lines_of_code_are_counted_without_prose():
+    prose = '"""One.\n\nTwo."""\n\n# three\n'
+    code = 'x = 1  # four\ny: int\n"""five"""\n\n\ndef f():\n    return (\n        1\n    )\n'
+    assert code_lines(prose + code) == 6
+
+
 def test_modules_are_short():
-    sizes = {path: len(source.splitlines()) for path, source in SOURCES.items()}
+    sizes = {path: code_lines(source) for path, source in SOURCES.items()}
     median = statistics.median(sizes.values())
     longest = sorted(sizes, key=lambda path: -sizes[path])[:10]
     assert median <= MAX_MEDIAN_LINES, f"median {median}; the longest: {longest}"
