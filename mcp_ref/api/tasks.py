@@ -27,16 +27,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Protocol
 
 from mcp_ref.api.results import PendingCall, Result
-from mcp_ref.basic.index.error_responses import (
-    ErrorResponse,
-    TooManyRequests,
-    error_response,
-)
+from mcp_ref.api.retrying import becomes_of, wanted_pause
+from mcp_ref.basic.index.error_responses import ErrorResponse, HttpError, error_response
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.basic.utilities.tasks import protocol_messages as tasks_of_2025
@@ -75,6 +73,9 @@ LOOK_SECONDS = 0.005
 
 JITTER = 0.1
 """A random part of a pause, at most this, is added to it: so many clients do not look at the same moment."""
+
+MAX_TURNED_AWAY = 50
+"""Looks in a row, or answers, that a server may turn away (429, 503): then the wait for the task fails."""
 
 LISTEN_SECONDS = 5.0
 """How long a server may take to acknowledge a subscription to a task. Without one, the task is polled."""
@@ -134,6 +135,7 @@ class Task:
         self._is_recorded = finished is not None  # whether the audit has the end of the call
         self._pause = FIRST_PAUSE_SECONDS
         self._due = self._next_look()
+        self._turned_away: Counter[str] = Counter()  # looks, and answers, in a row
         self._turn = threading.Lock()
         # 2025-11-25: the tasks/result under way. Guarded by _turn
         self._fetching: PendingCall[Result] | None = None
@@ -227,7 +229,7 @@ class Task:
         with contextlib.closing(self.way.news(self, deadline)) as news:
             while not self.is_over:
                 if self.status == "input_required":
-                    self.way.see_to(self)
+                    self.unless_turned_away("answer", lambda: self.way.see_to(self))
                 seen = self.status, self.message
                 self._next(news, deadline)
                 if (self.status, self.message) != seen:
@@ -245,12 +247,44 @@ class Task:
         elif deadline is not None and deadline - time.monotonic() < LOOK_SECONDS:
             raise self.late()
         else:
-            try:
-                self.look(deadline)
-            except ErrorResponse as problem:
-                if problem.code != TooManyRequests.code:
-                    raise
-                _log.info("a task is looked at later: %s", problem)
+            self.unless_turned_away("look", lambda: self.look(deadline))
+
+    def unless_turned_away(self, name: str, act: Callable[[], None]) -> None:
+        """Send something about the task. If the server turns it away, the next look is due when it says.
+
+        That is no end of the task: a server whose threads are all taken has done no part of the request.
+        """
+        try:
+            act()
+        except McpError as problem:
+            if not self.is_put_off(name, problem):
+                raise
+        else:
+            self._turned_away[name] = 0
+
+    def is_put_off(self, name: str, problem: McpError) -> bool:
+        """Whether the server has only turned a request away. Then the next look is due when it says."""
+        self._turned_away[name] += 1
+        if becomes_of(problem) != "turned away" or self._turned_away[name] > MAX_TURNED_AWAY:
+            return False
+        pause = min(wanted_pause(problem) or 0.0, MAX_SUGGESTED_SECONDS)
+        self._due = max(self._due, time.monotonic() + pause * (1 + JITTER * chance.fraction()))
+        _log.info("a task is looked at later: %s", problem)
+        return True
+
+    def pause(self, deadline: float | None) -> None:
+        """Wait until the next look is due. Raises RequestTimeout."""
+        until = self._due if deadline is None else min(self._due, deadline)
+        threading.Event().wait(max(0.0, until - time.monotonic()))
+        if deadline is not None and time.monotonic() >= deadline:
+            raise self.late()
+
+    def fetch(self, deadline: float | None) -> None:
+        """Look at a task until its state was fetched; a server may turn looks away. Raises as `look`."""
+        while self.is_seed:
+            self.unless_turned_away("look", lambda: self.look(deadline))
+            if self.is_seed:
+                self.pause(deadline)
 
     def look(self, deadline: float | None) -> None:
         """tasks/get. Raises RequestTimeout, ErrorResponse, InvalidResponse."""
@@ -415,10 +449,8 @@ class AskedFor:
                 status, message = ("failed", result.text) if result.is_error else ("completed", None)
                 task.set({**task.state, "status": status, "statusMessage": message})
                 return result
-            except (ErrorResponse, RequestTimeout) as problem:
-                _look_after(task, problem, deadline)
-                if task.is_over:
-                    raise problem
+            except (ErrorResponse, HttpError, RequestTimeout) as problem:
+                _go_on_after(task, problem, deadline)
             except (ConnectionClosed, CancelledError) as problem:
                 lost += 1
                 _look_after(task, problem, deadline)
@@ -430,13 +462,28 @@ class AskedFor:
                 pass
 
 
+def _go_on_after(task: Task, problem: McpError, deadline: float | None) -> None:
+    """Decide whether to go on, after tasks/result was refused. Raises the problem if not.
+
+    What a proxy says is the end, unless it asks to come back later. A server may refuse tasks/result because
+    the task is not over, or because too many wait; but not once it is over.
+    """
+    if not isinstance(problem, ErrorResponse | RequestTimeout) and becomes_of(problem) != "turned away":
+        raise problem
+    _look_after(task, problem, deadline)
+    if task.is_put_off("result", problem):
+        task.pause(deadline)
+    elif task.is_over:
+        raise problem
+
+
 def _look_after(task: Task, problem: McpError | CancelledError, deadline: float | None) -> None:
     """Look at a task, after its tasks/result failed. Raises that problem if tasks/get fails, too.
 
     Raises RequestTimeout if the caller's time is up, and RequestCancelled for a task that was cancelled.
     """
     try:
-        task.look(deadline)
+        task.unless_turned_away("look", lambda: task.look(deadline))
     except RequestTimeout:
         raise
     except McpError:
@@ -536,8 +583,7 @@ class Decided:
         """The result in the state of the task, once that is over."""
         for _ in task.changes(deadline):
             pass
-        if task.is_seed:
-            task.look(deadline)
+        task.fetch(deadline)
         if task.status == "cancelled":
             raise task.cancelled()
         if task.status == "failed":

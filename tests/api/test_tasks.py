@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
-from http_peers import endpoint
+from http_peers import endpoint, serving
 from peers import ENV, MODERN, PATIENCE, eventually, python, source
 from task_peers import Stage, lines
 from task_scripts import (
@@ -295,6 +295,61 @@ def test_a_look_that_comes_too_often_for_the_server_is_repeated_later(date):
     with scripted(date, {"tasks/get": gets}) as (server, client):
         assert until_over(client.start_tool("render"))[-1] == ("completed", None)
         assert len(server.params("tasks/get")) == 3
+
+
+@eras
+def test_a_server_that_is_too_busy_is_asked_about_the_task_when_it_says(date):
+    """All its threads were taken: 503 with Retry-After. It has done no part of the requests."""
+    left = 0
+
+    def too_busy(environ, start_response):
+        nonlocal left
+        if not left:
+            return app(environ, start_response)
+        left -= 1
+        start_response("503 Service Unavailable", [("Retry-After", "0"), ("Content-Length", "0")])
+        return []
+
+    with Stage(grace=0, poll_interval=0.01) as stage:
+        stage.add_usual()
+        app = stage.server.wsgi_app()
+        with (
+            serving(too_busy) as at,
+            contextlib.closing(app),
+            connect(f"http://127.0.0.1:{at.port}/mcp", revision=date) as client,
+        ):
+            task = client.start_tool("hold", ttl=60.0)
+            assert stage.is_entered()
+            stage.open.set()
+            left = 4  # the subscription, or tasks/result; and looks
+            assert task.result(PATIENCE).text == "through"
+    assert left == 0
+
+
+@eras
+def test_a_server_that_turns_away_look_after_look_is_given_up(date):
+    answers = {"tasks/get": Refusal(429, "slower")}
+    with patched(module, MAX_TURNED_AWAY=3), scripted(date, answers) as (server, client):
+        task = client.start_tool("render")
+        with pytest.raises(ErrorResponse, match="slower"):
+            until_over(task)
+        assert len(server.params("tasks/get")) == 4
+
+
+def test_a_task_that_was_over_at_once_is_fetched_from_a_busy_server():
+    """The answer to the call says that it is over, and not what its result is."""
+    answers = {
+        "tools/call": created(MODERN, "completed"),
+        "tasks/get": [Refusal(429), Refusal(429), state(MODERN, "completed")],
+    }
+    with scripted(MODERN, answers) as (server, client):
+        assert client.start_tool("render").result(PATIENCE).text == "done"
+        assert len(server.params("tasks/get")) == 3
+    answers["tasks/get"] = Refusal(429, data={"retryAfterMs": 60_000})
+    with scripted(MODERN, answers) as (_, client):
+        task = client.start_tool("render")
+        with pytest.raises(RequestTimeout, match="not over in time"):
+            task.result(0.1)
 
 
 @eras
@@ -619,6 +674,17 @@ def test_an_answer_that_did_not_arrive_is_sent_again_and_not_asked_for_again():
         with pytest.raises(ErrorResponse):
             task.result(PATIENCE)
         assert task.result(PATIENCE).text == "done"
+        first, second = server.params("tasks/update")
+    assert first == second
+    assert len(asked) == 1
+
+
+def test_an_answer_that_a_busy_server_turned_away_is_sent_again():
+    asked = []
+    gets = [asking("a"), asking("a"), state(MODERN, "completed")]
+    answers = {"tasks/get": gets, "tasks/update": [Refusal(429, "too many"), {}]}
+    with scripted(MODERN, answers, elicitation=lambda request: asked.append(1) or {}) as (server, client):
+        assert client.start_tool("render").result(PATIENCE).text == "done"
         first, second = server.params("tasks/update")
     assert first == second
     assert len(asked) == 1
