@@ -60,7 +60,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse ids that the registry does not have, and hand the others on to --junitxml."""
+    """Refuse ids that the registry does not have, and hand the others on to --junitxml.
+
+    Refuse names of tests with an address in memory, too: no two workers of pytest-xdist would agree on them.
+    """
+    if nameless := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError("\n".join(f"{name}: give the test ids" for name in nameless))
     known = {line.split("\t", 1)[0] for line in REGISTRY.read_text(encoding="utf-8").splitlines()[1:]}
     unknown = []
     for item in items:

@@ -200,7 +200,6 @@ class Thing:
         ({"a": [math.nan]}, "a[0]: nan is not a JSON number"),
         ([-math.inf, Thing()], "[0]: -inf is not a JSON number"),
     ],
-    ids=str,
 )
 def test_what_json_cannot_carry_is_named_with_its_place(value, said):
     with pytest.raises((TypeError, ValueError)):
