@@ -25,6 +25,7 @@ from mcp_ref.api.hosts import Host, connect_all, servers_of
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.targets import place_of
 from mcp_ref.cli import show
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.suggestions import is_address, local_url, url_of
 
 __all__ = [
@@ -177,7 +178,7 @@ def all_of(options: Namespace) -> Host:
         if values:
             raise ValueError(f"{option} is for one server: name it, behind the options")
     # The host logs a server that is not there. `tools` tells of it as well: once is enough on stderr.
-    logging.getLogger("mcp_ref.host").addHandler(logging.NullHandler())
+    logger("mcp_ref.host").addHandler(logging.NullHandler())
     return connect_all(
         {"mcpServers": _servers(options)},
         timeout=options.timeout,

@@ -347,7 +347,7 @@ def test_a_client_of_a_document_that_signs_its_requests(auth):
         (
             lambda request, wire: wire.answer(302, b"", "Location: https://evil.example/"),
             {},
-            "without a redirect",
+            "it redirects",
         ),
     ],
 )
