@@ -257,13 +257,13 @@ class Task:
         try:
             act()
         except McpError as problem:
-            if not self.is_put_off(name, problem):
+            if not self.put_off(name, problem):
                 raise
         else:
             self._turned_away[name] = 0
 
-    def is_put_off(self, name: str, problem: McpError) -> bool:
-        """Whether the server has only turned a request away. Then the next look is due when it says."""
+    def put_off(self, name: str, problem: McpError) -> bool:
+        """Put the next look off, if the server has only turned a request away. Returns whether it has."""
         self._turned_away[name] += 1
         if becomes_of(problem) != "turned away" or self._turned_away[name] > MAX_TURNED_AWAY:
             return False
@@ -471,7 +471,7 @@ def _go_on_after(task: Task, problem: McpError, deadline: float | None) -> None:
     if not isinstance(problem, ErrorResponse | RequestTimeout) and becomes_of(problem) != "turned away":
         raise problem
     _look_after(task, problem, deadline)
-    if task.is_put_off("result", problem):
+    if task.put_off("result", problem):
         task.pause(deadline)
     elif task.is_over:
         raise problem
