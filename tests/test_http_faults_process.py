@@ -349,10 +349,10 @@ def test_sigterm_twice() -> None:
 
 
 def is_refused(port: int) -> bool:
-    """Whether nobody takes connections there any more."""
+    """Whether no server listens there any more. One that stops now resets a connection it had not accepted."""
     try:
         socket.create_connection(("127.0.0.1", port), PATIENCE).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):
         return True
     return False
 
