@@ -349,7 +349,7 @@ def test_sigterm_twice() -> None:
 
 
 def is_refused(port: int) -> bool:
-    """Whether no server listens there any more. One that stops now resets a connection it had not accepted."""
+    """Whether no server listens there. One that stops resets a connection that it had not accepted."""
     try:
         socket.create_connection(("127.0.0.1", port), PATIENCE).close()
     except (ConnectionRefusedError, ConnectionResetError):
