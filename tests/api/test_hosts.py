@@ -285,7 +285,7 @@ def test_each_server_may_be_given_something_of_its_own() -> None:
         for name in ("a", "b"):
             host[name].set_log_level("info")
             host.call_tool(f"{name}.talk")
-        eventually(lambda: heard == [("a", "hello"), ("b", "hello")])
+        assert eventually(lambda: sorted(heard) == [("a", "hello"), ("b", "hello")])
 
 
 def test_what_is_given_to_one_server_alone_is_named_if_connect_does_not_take_it() -> None:
@@ -504,7 +504,7 @@ def test_an_interrupt_undoes_what_is_done_and_what_still_comes() -> None:
 
     def interrupt() -> None:
         is_waiting.wait(PATIENCE)
-        time.sleep(0.05)
+        eventually(lambda: sum(t.name == "mcp_ref host" for t in threading.enumerate()) == 1)
         signal.pthread_kill(main, signal.SIGINT)
 
     main = threading.get_ident()
@@ -515,5 +515,5 @@ def test_an_interrupt_undoes_what_is_done_and_what_still_comes() -> None:
             side_by_side({"quick": lambda: "quick", "slow": wait}, undo=undone.append)
         assert undone == ["quick"]
         slow.set()
-        eventually(lambda: undone == ["quick", "slow"])
+        assert eventually(lambda: undone == ["quick", "slow"])
         helper.join()
