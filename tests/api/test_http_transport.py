@@ -82,7 +82,7 @@ def test_a_session_that_is_opened_anew_is_listened_to_anew():
         client.set_log_level("error")
         with client.listen(resources=["x://a"]) as changes:
             assert client.call_tool("a").text == "hello"
-            assert changes.next(1).uri == "x://a"
+            assert changes.next(PATIENCE).uri == "x://a"
         assert eventually(lambda: len(site.of("logging/setLevel")) == 2)
         assert [r.headers["mcp-session-id"] for r in site.of("logging/setLevel")] == ["s-1", "s-2"]
         assert [r.headers["mcp-session-id"] for r in site.of("resources/subscribe")] == ["s-1", "s-2"]
@@ -139,7 +139,7 @@ def test_an_old_server_is_talked_to_in_its_own_way():
         real, module.HttpLine = module.HttpLine, Line
         try:
             with pytest.raises(LocalError):
-                connect(site.url, timeout=0.3)
+                connect(site.url, timeout=PATIENCE)
         finally:
             module.HttpLine = real
         posted = [r.target for r in site.requests if r.method == "POST"]
