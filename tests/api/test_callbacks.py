@@ -294,8 +294,8 @@ def test_a_question_is_over_when_the_server_takes_it_back():
         over.set()
 
     with nothing_left(), connect(server, revision="2025-11-25", elicitation=callback) as client:
-        assert "no answer within" in client.call_tool("ask").text
-        assert asked.is_set()
+        while not asked.is_set():  # what is taken back before it is shown is not asked
+            assert "no answer within" in client.call_tool("ask").text
         assert over.wait(PATIENCE)
 
 
