@@ -201,6 +201,7 @@ def test_a_future_without_an_answer_ends_with_a_time_out_and_a_cancellation(gate
         with pytest.raises(RequestTimeout):
             future.result(PATIENCE)
         assert isinstance(future.exception(), TimeoutError)
+        assert eventually(lambda: len(said) == 2)  # nobody waits for the second line, if the way out is busy
         asked, cancelled = map(json.loads, said)
         assert cancelled["method"] == "notifications/cancelled"
         assert cancelled["params"]["requestId"] == asked["id"]
