@@ -320,11 +320,12 @@ def test_an_error_an_answer_and_a_silence_are_the_end(revision):
         wire.error(request, -32603, "no")
 
     failing = Failing("tools/call", refuse, lambda request, wire: wire.gone())
-    with talking(failing, revision, retry=SOON, timeout=0.5) as (_, client):
+    with talking(failing, revision, retry=SOON) as (_, client):
         with pytest.raises(ErrorResponse, match="no"):
             call(client, "look")
         with pytest.raises(RequestTimeout):
-            call(client, "look")
+            client.call_tool("look", timeout=0.5)
+        assert eventually(lambda: len(failing.seen) == 2)
     assert len(failing.seen) == 2
 
 
