@@ -843,7 +843,7 @@ def test_over_http_the_header_names_the_task(stage, method, said):
 
 
 def test_over_http_a_client_that_leaves_within_the_grace_leaves_no_task():
-    with Stage(grace=0.5) as stage:
+    with Stage() as stage:
         gone = []
 
         @stage.tool()
