@@ -239,7 +239,7 @@ def test_keys_that_come_slowly_are_not_waited_for(monkeypatch: pytest.MonkeyPatc
         begun = time.monotonic()
         with pytest.raises(CannotVerify):
             JwtVerifier(issuer.url, jwks_uri=site.url)(issuer.token())
-        assert time.monotonic() - begun < 5.0
+        assert time.monotonic() - begun < PATIENCE / 2
 
 
 def test_an_introspection_asks_a_url() -> None:
