@@ -375,7 +375,7 @@ def test_changes_are_printed_for_scripts(changing: list[str], capsys: pytest.Cap
 def test_without_options_changes_of_all_lists_are_printed(
     changing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["listen", "--for", "5", "--count", "1", *ENV, *changing]) == 0
+    assert main(["listen", "--for", "20", "--count", "1", *ENV, *changing]) == 0
     assert capsys.readouterr().out == "tools\n"
 
 
