@@ -163,9 +163,18 @@ def test_close_is_as_gentle_as_it_can_be(stays: str, ended: int) -> None:
         + stays
     )
     notes = Notes()
-    with connect(raw_server(script), options=ClientOptions(on_stderr=notes, grace=0.3)) as client:
+    grace = PATIENCE if ended == 7 else 0.3
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes, grace=grace)) as client:
         notes.until(lambda note: note == "open")
-        process = client.asker.line.link.process
+        link = client.asker.line.link
+        process, really = link.process, link._signal
+
+        def signal_once_the_last_step_is_over(number: int) -> None:
+            step = "no" if number == signal.SIGKILL else "deaf" if ended == -9 else "end of input"
+            notes.until(lambda note: note == step)
+            really(number)
+
+        link._signal = signal_once_the_last_step_is_over
         started = time.monotonic()
     assert time.monotonic() - started < PATIENCE
     assert process.poll() == ended
