@@ -658,14 +658,15 @@ def test_a_known_modern_server_that_is_slow_is_not_sent_initialize() -> None:
 )
 def test_only_an_error_in_answer_to_the_probe_is_remembered_as_legacy(script: str) -> None:
     """Silence may have been slowness, death an accident; a list without our version depends on the client."""
-    eras = era.KnownEras()
+    eras, is_silent = era.KnownEras(), "silent" in script
     script = script.replace("receive('initialize')\nsilent = True", "request = receive('initialize')")
     more = """
 answer(request, {"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO})
 go_on()
 """
+    seconds = 0.3 if is_silent else PATIENCE  # of silence alone the client must not wait for an answer
     with connect(
-        raw_server(script + more), options=ClientOptions(on_stderr=Notes(), eras=eras, probe_timeout=0.3)
+        raw_server(script + more), options=ClientOptions(on_stderr=Notes(), eras=eras, probe_timeout=seconds)
     ) as client:
         assert str(client.revision) == "2025-11-25"
     assert len(eras) == 0
