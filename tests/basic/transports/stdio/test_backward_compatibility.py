@@ -367,8 +367,8 @@ def test_silence_after_a_modern_error_is_a_time_out_and_no_reason_to_initialize(
     receive("never")
     """
     notes = Notes()
-    with pytest.raises(RequestTimeout, match="did not answer server/discover within 2 s"):
-        connect(raw_server(script), timeout=2, options=ClientOptions(on_stderr=notes, probe_timeout=0.2))
+    with pytest.raises(RequestTimeout, match="did not answer server/discover within 4 s"):
+        connect(raw_server(script), timeout=4, options=ClientOptions(on_stderr=notes, probe_timeout=3))
     assert methods(notes) == ["server/discover"] * 2
 
 
