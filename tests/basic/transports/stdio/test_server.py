@@ -334,6 +334,8 @@ def test_requests_piped_in_one_go_are_answered_before_the_end(revision: str) -> 
     """As with a shell: `server.py < requests`."""
     body = """
     import time
+    from mcp_ref.basic.transports.stdio import server as stdio
+    stdio.GRACE_SECONDS = 20.0
     @server.tool
     def nap() -> str:
         time.sleep(0.1)
