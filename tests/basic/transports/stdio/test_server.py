@@ -669,6 +669,8 @@ def test_the_streams_of_the_protocol_lead_nowhere_in_a_forked_child() -> None:
 TASKS = """
 import contextlib
 from mcp_ref import SqliteStore, TaskOptions
+from mcp_ref.basic.transports.stdio import server as stdio
+stdio.GRACE_SECONDS = 20.0
 
 @contextlib.contextmanager
 def lifespan(server):
@@ -696,7 +698,7 @@ def test_a_task_that_runs_at_the_end_of_input_cleans_up_and_is_reported_as_faile
     notes = Notes()
     options = f"lifespan=lifespan, tasks=TaskOptions(store=SqliteStore({str(tmp_path / 'tasks.db')!r}))"
     command = python("import sys" + TASKS + source(TASK, options=options))
-    about = ClientOptions(env=ENV, on_stderr=notes)
+    about = ClientOptions(env=ENV, on_stderr=notes, grace=PATIENCE)
     with connect(command, revision=date, options=about) as client:
         task = client.start_tool("render")
     notes.until(lambda line: line == "lifespan left")
@@ -708,6 +710,8 @@ def test_a_task_that_runs_at_the_end_of_input_cleans_up_and_is_reported_as_faile
 
 
 HELD = """
+from mcp_ref.basic.transports.stdio import server as stdio
+stdio.GRACE_SECONDS = 20.0
 @server.tool(task="required")
 def hold(ctx: Context) -> None:
     ctx.sleep(60)
