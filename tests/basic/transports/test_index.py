@@ -397,10 +397,11 @@ def test_a_connection_that_breaks_is_the_end_of_a_legacy_session() -> None:
 
 
 def test_the_server_sees_a_client_that_is_gone_as_one_that_left() -> None:
-    server, ended = make_server(), threading.Event()
+    server, begun, ended = make_server(), threading.Event(), threading.Event()
 
     @server.tool
     def hang(ctx: Context) -> str:
+        begun.set()
         try:
             ctx.sleep(60)
         finally:
@@ -410,7 +411,7 @@ def test_the_server_sees_a_client_that_is_gone_as_one_that_left() -> None:
     transport = Nearby(server)
     with connect(transport) as client:
         client.submit("tools/call", {"name": "hang", "arguments": {}})
-        client.call_tool("add", {"a": 1, "b": 2})
+        assert begun.wait(PATIENCE)
         transport.ends[0].other.arrived.put(ConnectionResetError("cut off"))
         assert ended.wait(PATIENCE)
 
