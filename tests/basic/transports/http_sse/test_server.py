@@ -429,7 +429,7 @@ def test_streams_are_counted_with_those_of_the_new_transport(server):
 
 
 def test_requests_are_limited_in_a_session_as_elsewhere():
-    with endpoint(make(limit=Limit(rate=1, burst=2)), sse_path="/sse") as at, Old(at.port) as old:
+    with endpoint(make(limit=Limit(rate=0.01, burst=2)), sse_path="/sse") as at, Old(at.port) as old:
         params = {"name": "add", "arguments": {"a": 1, "b": 1}}
         codes = [old.request("tools/call", params).get("error", {}).get("code") for _ in range(3)]
         assert codes[-1] == TooManyRequests.code
