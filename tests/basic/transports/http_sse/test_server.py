@@ -494,7 +494,8 @@ def test_an_application_that_closes_lets_what_runs_be_answered_first(at, server)
         assert slow.begun.wait(PATIENCE)
         closing = threading.Thread(target=at.app.close, args=(PATIENCE,))
         closing.start()
-        assert eventually(lambda: old.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})[0] == 503)
+        unanswered = {"jsonrpc": "2.0", "method": "notifications/x"}  # its answer would be on the stream
+        assert eventually(lambda: old.post(unanswered)[0] == 503)
         slow.go.set()
         assert old.message()["id"] == request_id
         assert old.stream.event() is None
