@@ -462,9 +462,11 @@ def test_a_notification_that_is_refused_is_an_error_for_whoever_sent_it():
         fake.refuses["notifications/x"] = ("500 Internal Server Error", [], b"")
         with pytest.raises(HttpError):
             client.asker.connection.notify("notifications/x")
-        fake.refuses["notifications/x"] = lambda: threading.Event().wait(0.5) or TAKEN
+        over = threading.Event()
+        fake.refuses["notifications/x"] = lambda: over.wait(PATIENCE) and TAKEN
         with pytest.raises(RequestTimeout, match=r"did not take a message within 0\.05 s"):
             client.asker.connection.notify("notifications/x", wait=0.05)
+        over.set()
 
 
 def test_an_initialize_that_is_refused_is_what_connect_raises():
