@@ -483,6 +483,7 @@ def test_a_request_that_is_given_up_is_cancelled_whether_or_not_the_server_hears
     with session(fake) as client:
         with pytest.raises(RequestTimeout):
             client.call_tool("add", {}, timeout=0.1)
+        assert eventually(lambda: fake.messages("notifications/cancelled"))
         assert fake.messages("notifications/cancelled")[0]["params"]["requestId"]
         fake.refuses["notifications/cancelled"] = ("500 Internal Server Error", [], b"")
         with pytest.raises(RequestTimeout):
