@@ -673,7 +673,7 @@ def test_a_session_that_is_over_is_noticed_by_whoever_listens_only():
     with web(handle) as site, connect(site.url, revision="2025-11-25") as client:
         with client.listen(tools=True, resources=["x://a"]) as changes:
             over.set()
-            assert {changes.next(5).kind, changes.next(5).kind} == {"tools", "resource"}
+            assert {changes.next(PATIENCE).kind, changes.next(PATIENCE).kind} == {"tools", "resource"}
         assert client.session_id == "s-2"
 
 
