@@ -770,8 +770,9 @@ def test_a_stream_that_was_always_silent_may_stay_so(monkeypatch):
 
 
 @pytest.mark.parametrize("status", [200, 405, 503])
-def test_no_request_overtakes_the_get_of_what_belongs_to_no_request(status):
+def test_no_request_overtakes_the_get_of_what_belongs_to_no_request(status, monkeypatch):
     """A server may deliver what it says meanwhile on the wrong stream, or nowhere."""
+    monkeypatch.setattr(listening, "MAX_ANSWER_SECONDS", PATIENCE)
     order = []
 
     def handle(request, wire):
