@@ -14,7 +14,7 @@ from web import JSON, STREAM, opened, result_of, talking, text, web
 
 from mcp_ref import connect
 from mcp_ref.basic.index.error_responses import MethodNotFound, TooManyRequests
-from mcp_ref.basic.transports.streamable_http import receiving
+from mcp_ref.basic.transports.streamable_http import listening, receiving
 from mcp_ref.basic.transports.streamable_http import receiving as module
 from mcp_ref.basic.transports.streamable_http.receiving import (
     JSON_OBJECT,
@@ -621,6 +621,7 @@ def test_a_server_that_cannot_be_reached_any_more_is_told_once_the_next_try_woul
 ):
     later = property(lambda stream: 10 * PATIENCE if stream.failures else 0.0)
     monkeypatch.setattr(module.Following, "pause", later)
+    monkeypatch.setattr(listening, "MAX_ANSWER_SECONDS", PATIENCE)  # the call goes after the GET
     usual = breaks("reset")
 
     def handle(request, wire):
