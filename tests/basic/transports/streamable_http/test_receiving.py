@@ -442,12 +442,12 @@ def test_progress_moves_the_deadline():
         for n in range(8):
             params = {"progressToken": token, "progress": n}
             wire.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-            wire.site.over.wait(0.2)
+            wire.site.over.wait(0.4)
         wire.event(result_of(request, text("x")))
         wire.end()
 
     with talking(handle) as (_site, client):
-        assert client.call_tool("a", timeout=1.2, on_progress=lambda *report: None).text == "x"
+        assert client.call_tool("a", timeout=3, on_progress=lambda *report: None).text == "x"
 
 
 # --------------------------------------------------------------------------- how they break, and go on
