@@ -544,7 +544,7 @@ def test_polling_goes_no_further_than_the_deadline():
     with talking(breaks(retry=20, rest=rest), "2025-11-25", get=True) as (site, client):
         with pytest.raises(RequestTimeout):
             client.call_tool("a", timeout=0.3)
-        assert len(site.of("notifications/cancelled")) == 1
+        assert eventually(lambda: len(site.of("notifications/cancelled")) == 1)
 
 
 @pytest.mark.spec("basic/transports/streamable-http/no-resumption")
