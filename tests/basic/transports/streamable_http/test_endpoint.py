@@ -1035,6 +1035,7 @@ def test_calls_that_do_not_finish_are_cancelled_and_their_clients_are_told(serve
         connection = peer.send("POST", peer.message("tools/call", {"name": "silent", "arguments": {}}))
         assert silent.begun.wait(PATIENCE)
         at.app.close(0.05)
+        assert silent.ended.wait(PATIENCE)
         assert silent.cancelled
         assert connection.response().status == 503
 
