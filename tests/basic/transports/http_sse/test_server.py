@@ -14,7 +14,7 @@ from mcp_ref import Context, Limit, Server, connect
 from mcp_ref.basic.index.error_responses import TooManyRequests
 from mcp_ref.basic.transports.streamable_http.security import Denied
 
-NOTICED = 6.0
+NOTICED = 10.0
 """Seconds in which a departed client is noticed: half a one, and what a busy machine adds."""
 
 

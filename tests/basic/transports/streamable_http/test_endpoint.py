@@ -29,7 +29,7 @@ from mcp_ref.runtime.errors import ConnectionClosed
 VERSION = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 SEATS = {"type": "object", "properties": {"seats": {"type": "integer"}}, "required": ["seats"]}
-NOTICED = 6.0
+NOTICED = 10.0
 """Seconds in which a departed client is noticed: one, and what a busy machine adds."""
 
 
