@@ -1,5 +1,6 @@
 """basic/transports/streamable_http/sessions: ids, owners, ends, and how many there may be."""
 
+import contextlib
 import json
 import logging
 import re
@@ -330,30 +331,44 @@ def test_what_runs_or_is_open_is_not_idle(table, clock):
     assert table.all() == [listening]
 
 
+@contextlib.contextmanager
+def kept(sessions):
+    """None ends for being idle as long as this lasts: to open one may take longer than it may be idle."""
+    sweep, sessions.sweep = sessions.sweep, lambda: None
+    try:
+        yield
+    finally:
+        sessions.sweep = sweep
+
+
 @pytest.mark.spec("basic/transports/streamable-http/session-terminated-404")
 def test_an_idle_session_ends_by_itself(server):
-    with endpoint(server, session_idle=0.1) as at, Peer(at.port, REVISION) as peer:
+    with endpoint(server, session_idle=0.1) as at, Peer(at.port, REVISION, opens=False) as peer:
+        with kept(at.app.sessions):
+            peer.initialize()
         assert eventually(lambda: len(at.app.sessions) == 0)
         with peer.ask("ping") as reply:
             assert reply.status == 404
         peer.session = None
-        peer.initialize()
-        assert peer.request("ping") == {}
+        with kept(at.app.sessions):
+            peer.initialize()
+            assert peer.request("ping") == {}
         assert eventually(lambda: len(at.app.sessions) == 0)  # the timer is set again
 
 
 def test_a_session_with_a_get_stream_or_a_call_lasts(server):
     """The time that makes sessions idle passes several times over a third one, which ends."""
-    with (
-        endpoint(server, session_idle=0.1) as at,
-        Peer(at.port, REVISION) as listening,
-        Peer(at.port, REVISION) as calling,
-        listening.get() as stream,
-    ):
-        connection = calling.send("POST", calling.message("tools/call", {"name": "gated", "arguments": {}}))
+    with endpoint(server, session_idle=0.1) as at, contextlib.ExitStack() as peers:
+        with kept(at.app.sessions):
+            listening, calling = (peers.enter_context(Peer(at.port, REVISION)) for _ in range(2))
+            stream = peers.enter_context(listening.get())
+            message = calling.message("tools/call", {"name": "gated", "arguments": {}})
+            connection = calling.send("POST", message)
+            assert eventually(lambda: all(session.is_busy for session in at.app.sessions.all()))
         for _ in range(2):
-            with Peer(at.port, REVISION):
-                assert eventually(lambda: len(at.app.sessions) == 2)
+            with kept(at.app.sessions):
+                peers.enter_context(Peer(at.port, REVISION))
+            assert eventually(lambda: len(at.app.sessions) == 2)
         assert stream.block() is not None
         server.gate.set()
         assert b'"done"' in connection.response().body
