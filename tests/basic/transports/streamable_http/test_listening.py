@@ -626,7 +626,7 @@ def test_any_id_can_be_resumed_from(last_id):
 
 
 def test_a_stream_on_which_nothing_comes_for_long_is_opened_again(monkeypatch):
-    monkeypatch.setattr(module, "MAX_SILENT_SECONDS", 0.8)
+    monkeypatch.setattr(module, "MAX_SILENT_SECONDS", 2.5)  # long before a busy server is late by it
     begun = []
 
     def handle(request, wire):
@@ -637,7 +637,7 @@ def test_a_stream_on_which_nothing_comes_for_long_is_opened_again(monkeypatch):
         wire.stream()
         wire.event(id=f"e{len(begun)}")
         for _ in range(4):
-            if wire.site.over.wait(0.25):
+            if wire.site.over.wait(0.8):
                 return
             wire.chunk(b":\n\n")
         wire.gone()
@@ -645,7 +645,7 @@ def test_a_stream_on_which_nothing_comes_for_long_is_opened_again(monkeypatch):
     with talking(handle, "2025-11-25", get=True):
         assert eventually(lambda: len(begun) == 2)
     (first, no_id), (second, its_id) = begun
-    assert second - first > 1.5, "comments are signs of life"
+    assert second - first > 5.5, "comments are signs of life"
     assert (no_id, its_id) == (None, "e1")
 
 
