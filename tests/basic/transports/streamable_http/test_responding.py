@@ -873,19 +873,21 @@ def test_the_last_threads_are_kept_for_calls_and_answers_over_http():
         Peer(at.port, "2025-11-25", capabilities={"roots": {}}) as peer,
         Peer(at.port, "2025-11-25") as second,
         Peer(at.port, "2025-11-25") as third,
-        peer.get(),
-        second.get(),
     ):
+        # The thread of a request is free a moment after its answer has arrived.
+        assert eventually(lambda: at.app.places.taken == 0)
+        peer.get()
+        second.get()
         with third.get() as refused:
             assert refused.status == 503
             assert "2 of 4 threads are taken" in refused.json()["error"]["message"]
+        assert eventually(lambda: at.app.places.taken == 2)
         with peer.call("folders") as reply:
             asked = reply.message()
             with third.ask("tools/list") as refused:
                 assert refused.status == 503
             assert peer.tell({"id": asked["id"], "result": {"roots": []}}) == 202
             assert reply.answer()["result"]["content"][0]["text"] == "0 folders"
-        # The thread of the call is free a moment after its answer has arrived.
         assert eventually(lambda: at.app.places.taken == 2)
         assert "tools" in third.request("tools/list")
 
