@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from http_faults import ERAS, OLD, Standing, added, standing
 from http_peers import Peer, RawHttp, Reply, chunks
-from peers import MODERN, Json
+from peers import MODERN, PATIENCE, Json
 
 from mcp_ref import Denied
 
@@ -258,7 +258,9 @@ def adds(peer: Peer) -> tuple[Json, bytes]:
 @pytest.mark.parametrize("end", ["silence", "FIN", "RST"])
 def test_a_body_that_was_truncated(revision: str, much: int, end: str) -> None:
     """Its message is never run, and its connection ends."""
-    with standing(http={"patience": 0.1}) as at, at.peer(revision) as peer:
+    silence = 2.0 if much else 0.1  # what is large comes in pieces, and nobody is silent between two of them
+    patience = silence if end == "silence" else PATIENCE
+    with standing(http={"patience": patience}) as at, at.peer(revision) as peer:
         message, body = adds(peer)
         body += b" " * much
         with at.raw() as client:
