@@ -82,8 +82,17 @@ def was_stopped() -> bool:
 
 @server.tool
 def grow(ctx: Context) -> str:
-    for n in range(20):
-        server.add_tool(lambda: "new", name=f"new_{n}")
+    # The round that tells of it begins when all are there, however long that takes.
+    from mcp_ref.basic.patterns.subscriptions import server as subscriptions
+    rounds, later = [], subscriptions.later
+    subscriptions.later = lambda seconds, tell: rounds.append(tell)
+    try:
+        for n in range(20):
+            server.add_tool(lambda: "new", name=f"new_{n}")
+    finally:
+        subscriptions.later = later
+    for tell in rounds:
+        tell()
     return "grown"
 
 @server.on_request("vendor/echo")
