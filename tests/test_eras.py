@@ -72,6 +72,7 @@ stopped = threading.Event()
 @server.tool
 def slow(ctx: Context) -> str:
     try:
+        ctx.progress(1)
         ctx.sleep(60)
     finally:
         stopped.set()
@@ -217,7 +218,10 @@ def test_log_messages(revision: str) -> None:
 
 
 def test_cancellation_and_time_outs(client: Client) -> None:
-    call = client.submit("tools/call", {"name": "slow", "arguments": {}})
+    begun = threading.Event()
+    params: Json = {"name": "slow", "arguments": {}}
+    call = client.submit("tools/call", params, on_progress=lambda *report: begun.set())
+    assert begun.wait(PATIENCE)  # or it would never be run, nor stopped
     assert call.cancel()
     with pytest.raises(RequestTimeout):
         client.call_tool("slow", timeout=0.1)
