@@ -59,10 +59,17 @@ def nap(ctx: Context, seconds: float) -> str:
     ctx.sleep(seconds)
     return "rested"
 
+is_stubborn = threading.Event()
+
 @server.tool
 def stubborn(seconds: float) -> str:
+    is_stubborn.set()
     threading.Event().wait(seconds)
     return "done"
+
+@server.tool
+def when_stubborn() -> bool:
+    return is_stubborn.wait(20)
 
 @server.tool
 def prints(ctx: Context) -> str:
@@ -301,7 +308,8 @@ def test_sigterm_with_a_tool_that_does_not_end(revision: str) -> None:
         message = peer.message("tools/call", {"name": "stubborn", "arguments": {"seconds": 60}})
         connection = peer.send("POST", message)
         silent = peer.connect()
-        assert added(peer, on=silent) == "42"
+        with peer.call("when_stubborn", on=silent) as reply:  # before it has begun, nobody would be told
+            assert reply.answer()["result"]["content"][0]["text"] == "true"
         began = time.monotonic()
         one.process.terminate()
         status, _, errors = one.ended()
