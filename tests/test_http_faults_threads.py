@@ -361,6 +361,7 @@ def test_a_middleware_that_refuses_write(refuse: Any, first: str) -> None:
     @server.tool
     def silent() -> str:
         threading.Event().wait(0.5)
+        assert eventually(lambda: errors.lines)  # the attendant has tried to say something
         return "done"
 
     @server.tool
