@@ -140,7 +140,7 @@ def test_a_client_that_reads_nothing_while_a_tool_sends_10000_events(revision: s
     """Its handler is held up; others are served; then its stream ends, and the thread is free."""
     reported: list[int] = []
     cancelled: list[bool] = []
-    with standing(http={"stall": 1.0}) as at, at.peer(revision) as peer:
+    with standing(http={"stall": 3.0}) as at, at.peer(revision) as peer:
 
         @at.server.tool
         def speak(ctx: Context) -> str:
