@@ -416,7 +416,7 @@ def test_a_real_ctrl_c_in_close() -> None:
         client.close()
     person.join(PATIENCE)
     assert process.poll() is None
-    client.asker.line.link.grace = 0.1
+    client.asker.line.link.grace = 2.0  # each time: it needs a moment to die of SIGTERM
     client.close()
     assert process.poll() == -signal.SIGTERM
 
