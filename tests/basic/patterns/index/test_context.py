@@ -153,6 +153,8 @@ def test_what_ends_with_a_request_is_told_on_cancellation():
     with RawClient(handler.server, revision="2025-11-25") as raw:
         request_id = raw.ask("vendor/x")
         handler.is_entered()
+        while not (handler.contexts and len(handler.contexts[0].cancellation.enders) == 2):
+            assert raw.is_alive()
         cancel(raw, request_id, reason="enough")
         assert raw.is_alive()
         assert told == ["enough", "second: enough"]
