@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import select
@@ -179,10 +180,18 @@ def test_a_server_that_gives_up_says_so_and_the_client_stops(revision: str) -> N
     """The other direction: a time-out of `ctx.request` cancels the client's handler; no answer goes out."""
     tools = Tools()
     heard, seen = threading.Event(), []
+    held = contextlib.ExitStack()
+
+    @tools.server.tool
+    def ask_briefly(ctx: Context) -> str:
+        held.enter_context(ctx.connection.clock.hold())  # the time begins when the client is at work
+        return tools.ask(ctx, 0.05)
+
     with connect(tools.server, revision=revision) as client:
 
         @client.on_request("vendor/question")
         def question(params: Json, ctx: Context) -> Json:
+            held.close()
             try:
                 ctx.sleep(60)
             finally:
@@ -190,7 +199,7 @@ def test_a_server_that_gives_up_says_so_and_the_client_stops(revision: str) -> N
                 heard.set()
             return {}
 
-        result = client.call_tool("ask", {"timeout": 0.05})
+        result = client.call_tool("ask_briefly")
         assert result.is_error
         assert "no answer within" in result.text
         assert heard.wait(PATIENCE)
