@@ -1,6 +1,7 @@
 """server/tools: listing, calling, refusing, limiting, reviewing and auditing, on both sides."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import logging
@@ -986,7 +987,16 @@ def test_the_list_that_a_result_is_checked_with_is_waited_for_no_longer_than_the
         if request["method"] == "tools/call":
             answer(request, text("x", structuredContent={{"a": 1}}))
     """
-    with connect(raw_server(script), revision=date, timeout=60) as client:
+    held = contextlib.ExitStack()
+
+    def note(line):
+        if '"tools/list"' in line:
+            held.close()
+
+    with connect(
+        raw_server(script), revision=date, timeout=60, options=ClientOptions(on_stderr=note)
+    ) as client:
+        held.enter_context(client.asker.connection.clock.hold())  # the call itself has all the time it needs
         started = time.monotonic()
         assert client.call_tool("x", timeout=0.2).structured == {"a": 1}
         assert time.monotonic() - started < PATIENCE
