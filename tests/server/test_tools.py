@@ -286,7 +286,7 @@ def refused_after(client, calls):
 @pytest.mark.parametrize("date", REVISIONS)
 def test_calls_beyond_the_burst_are_refused_and_told_when_to_come_back(date):
     with connect(calculator(limit=Limit(rate=20, burst=5)), revision=date) as client:
-        problem, done = refused_after(client, 100)
+        problem, done = refused_after(client, 10_000)  # sooner or later five come in quick succession
         assert done >= 5
         assert problem.code == 429
         wait = problem.data["retryAfterMs"]
