@@ -672,8 +672,9 @@ def test_a_client_leaves_a_server_whose_version_it_lacks(revisions):
         note(["more", json.loads(text)])
     note("end of input")
     """
+    options = ClientOptions(on_stderr=notes, revisions=revisions, grace=PATIENCE)
     with pytest.raises(LocalError, match="the server speaks '1999-01-01'; this client 2024-11-05"):
-        connect(raw_server(script), options=ClientOptions(on_stderr=notes, revisions=revisions))
+        connect(raw_server(script), options=options)
     assert notes.until(lambda note: note == "end of input")
     assert not [note for note in notes.all if isinstance(note, list)]
 
