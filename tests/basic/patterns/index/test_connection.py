@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,6 +47,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.basic.versioning import TABLE
+from mcp_ref.runtime.threads import deadlines
 from mcp_ref.runtime.threads.outbox import INHERITED, Outbox
 
 
@@ -323,9 +325,12 @@ def test_a_client_without_such_a_method_says_so(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_time_in_which_the_client_answers_does_not_count(revision: str) -> None:
-    """A person may take longer than the call's time-out."""
-    released = threading.Event()
+def test_time_in_which_the_client_answers_does_not_count(
+    revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person may take longer than the call's time-out. Deadlines have the time of the test."""
+    now, released = [1000.0], threading.Event()
+    monkeypatch.setattr(deadlines, "time", SimpleNamespace(monotonic=lambda: now[0]))
     server = make_server()
 
     @server.tool(name="patient")
@@ -336,7 +341,8 @@ def test_time_in_which_the_client_answers_does_not_count(revision: str) -> None:
 
         @client.on_request("vendor/person")
         def person(params: Json) -> Json:
-            released.wait(1.2)  # nobody sets it: a person who thinks
+            now[0] += 5  # a person who thinks
+            released.wait(1.2)  # nobody sets it: meanwhile the caller looks at its deadline
             return {"said": "yes"}
 
         assert client.call_tool("patient", timeout=1.0).text == "yes"
