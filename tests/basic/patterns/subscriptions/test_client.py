@@ -1,5 +1,6 @@
 """Listening, the client's half (page: basic/patterns/subscriptions): one call for both eras."""
 
+import contextlib
 import queue
 import threading
 import time
@@ -959,12 +960,27 @@ def test_a_server_that_does_not_unsubscribe_is_left_alone(date, caplog):
     with client:
         changes = client.listen(resources=[f"demo://{n}" for n in range(4)])
         client.asker.connection.timeout = 0.2
+        held = contextlib.ExitStack()
+        held.enter_context(client.asker.connection.clock.hold())  # no time passes before there is silence
+
+        def let_time_pass():
+            notes.until(lambda _: left(notes) == 2)
+            held.close()
+
+        waiting = threading.Thread(target=let_time_pass)
+        waiting.start()
         start = time.monotonic()
         changes.close()
         assert time.monotonic() - start < PATIENCE
+        waiting.join(PATIENCE)
         client.ping(timeout=PATIENCE)
         assert list(changes) == []
-    assert sum(isinstance(m, dict) and m.get("method") == "resources/unsubscribe" for m in notes.all) == 2
+    assert left(notes) == 2
+
+
+def left(notes):
+    """How many times a server was asked to unsubscribe."""
+    return sum(isinstance(m, dict) and m.get("method") == "resources/unsubscribe" for m in notes.all)
 
 
 @pytest.mark.parametrize("date", LEGACY)
