@@ -360,8 +360,25 @@ def test_a_call_that_takes_longer_than_the_grace_is_handed_out(grace):
             assert text_of(raw.outcome(task_id)) == "done"
 
 
+class Until:
+    """Options of tasks whose grace is over when the test says so."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._options, self.over = stage.server.tasks.options, threading.Event()
+        stage.server.tasks.options = self  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._options, name)
+
+    @property
+    def grace(self) -> float:
+        assert self.over.wait(PATIENCE)
+        return 0.01
+
+
 def test_a_call_that_is_cancelled_within_the_grace_is_no_task_and_nothing_failed(caplog):
-    with Stage(grace=0.2) as stage:
+    with Stage() as stage:
+        grace = Until(stage)
 
         @stage.tool()
         def waits(ctx: Context) -> None:
@@ -379,7 +396,10 @@ def test_a_call_that_is_cancelled_within_the_grace_is_no_task_and_nothing_failed
                 call = raw.begin(tool)
                 assert stage.is_entered()
                 raw.notify("notifications/cancelled", {"requestId": call})
+                assert raw.is_alive()  # and so the cancellation was read
+                grace.over.set()
                 assert eventually(lambda: not raw_serving(stage))
+                grace.over.clear()
             assert stage.store.page(None, None, 10) == []
             stage.open.set()
             assert raw.is_alive()
@@ -453,8 +473,8 @@ def test_a_tool_that_asks_something_else_than_in_the_round_before_is_answered_an
 
 
 def test_a_question_that_unwinds_while_the_call_is_handed_out_is_asked_by_the_task():
-    with Stage(grace=0.05) as stage:
-        runs = []
+    with Stage() as stage:
+        grace, runs = Until(stage), []
 
         @stage.tool()
         def ask(ctx: Context) -> str:
@@ -463,6 +483,7 @@ def test_a_question_that_unwinds_while_the_call_is_handed_out_is_asked_by_the_ta
                 return ctx.elicit("Sure?").action
             finally:
                 if len(runs) == 1:  # it is unwound, slowly
+                    grace.over.set()
                     stage.open.wait(PATIENCE)
 
         with stage.client(MODERN) as raw:
