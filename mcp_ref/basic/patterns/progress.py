@@ -166,8 +166,8 @@ def on_progress(connection: Connection, params: Json) -> None:
     if not _is_number(progress):
         _log.info("ignored progress that is no number: %.80r", progress)
         return
+    call.deadline.restart()  # first: the thread that takes the report looks at the deadline next
     _append(call.reports, _report_of(params))
-    call.deadline.restart()
     call.wake()
     if call.on_report is not None:
         call.on_report(call)

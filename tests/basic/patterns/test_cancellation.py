@@ -455,6 +455,35 @@ def test_no_progress_moves_the_cap(revision: str, waits: bool, monkeypatch: pyte
         client.ping(timeout=PATIENCE)
 
 
+@pytest.mark.spec("basic/patterns/cancellation/timeout-hard-cap")
+def test_reports_that_come_faster_than_they_are_taken_do_not_keep_a_call_alive() -> None:
+    """There is always one more for the callback: the time is looked at after each."""
+    server, enough = Server("tests"), threading.Event()
+
+    @server.tool
+    def work(ctx: Context) -> str:
+        n = 0
+        while not (ctx.cancelled or enough.is_set()):
+            n += 1
+            ctx.progress(n)
+        return "never"
+
+    def slow(*report: object) -> None:
+        time.sleep(0.01)
+
+    with connect(server, revision=MODERN, options=ClientOptions(max_timeout=0.5)) as client:
+        giving_up = threading.Timer(PATIENCE, enough.set)
+        giving_up.start()
+        try:
+            with pytest.raises(RequestTimeout, match="in spite of progress"):
+                client.call_tool("work", timeout=0.3, on_progress=slow)
+            assert not enough.is_set()
+        finally:
+            enough.set()
+            giving_up.cancel()
+            giving_up.join()
+
+
 def test_a_future_that_got_no_answer_says_how_long_it_had() -> None:
     tools = Tools()
     with connect(tools.server, revision=MODERN) as client:

@@ -126,6 +126,8 @@ class Call:
                 return False
             while self.reports and on_progress is not None:
                 on_progress(*self.reports.popleft())
+                if not self.done and self.deadline.left() <= 0:  # reports come faster than they are taken
+                    return False
             if self.done:
                 return True
 
