@@ -131,7 +131,7 @@ def test_a_turn_that_does_not_come_in_time_is_refused_and_leaves_the_line(monkey
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
     places = made(running=1)
     places.enter_call(wanted)
-    [caller] = in_line(places, 1)
+    caller = Caller(places)
     assert caller.ended()
     assert "1 calls run, which is the limit" in str(caller.problem)
     assert places.taken == 1
