@@ -85,7 +85,7 @@ def test_a_hold_ends_when_its_block_raises(hands):
 def test_many_threads_may_hold_a_clock():
     """Whatever the interleaving, the clock is free at the end and never ran faster than time."""
     clock = Clock()
-    start, wall = clock.now(), deadlines.time.monotonic()
+    wall, start = deadlines.time.monotonic(), clock.now()
     begin = threading.Barrier(8)
     late = []
 
