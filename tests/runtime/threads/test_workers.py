@@ -20,6 +20,14 @@ def no_thread_stays():
 
 
 @pytest.fixture
+def own_threads():
+    """A function that returns the threads of pools of this test; those of others may end later."""
+    before = set(threading.enumerate())
+    names = "mcp_ref worker", "mcp_ref foreman"
+    return lambda: [t for t in set(threading.enumerate()) - before if t.name.startswith(names)]
+
+
+@pytest.fixture
 def pool():
     """Make pools; they are closed after the test."""
     made = []
@@ -245,7 +253,7 @@ def test_as_many_as_may_run_and_as_many_as_may_wait_are_taken_in_one_go(pool, li
 # -- idleness ---------------------------------------------------------------------------------
 
 
-def test_workers_without_a_job_end():
+def test_workers_without_a_job_end(own_threads):
     """Nobody closes this pool: its threads go by themselves, which the fixture checks."""
     workers = Workers(4, idle=0.01)
     gate = Gate()
@@ -253,14 +261,10 @@ def test_workers_without_a_job_end():
         workers.submit(gate.job, None)
     gate.wait_for(4)
     gate.open.set()
-    assert eventually(lambda: not any(t.name.startswith("mcp_ref ") for t in own_threads()))
+    assert eventually(lambda: not own_threads())
     done = threading.Event()
     workers.submit(lambda nothing: done.set(), None)  # and it starts again when there is one
     assert done.wait(PATIENCE)
-
-
-def own_threads():
-    return [t for t in threading.enumerate() if t.name.startswith(("mcp_ref worker", "mcp_ref foreman"))]
 
 
 def test_a_job_that_is_over_is_not_kept_alive(pool):
@@ -307,7 +311,7 @@ def test_a_job_that_raises_is_logged_and_its_worker_goes_on(pool, caplog, proble
 # -- closing ----------------------------------------------------------------------------------
 
 
-def test_close_waits_for_what_runs_and_drops_what_waits():
+def test_close_waits_for_what_runs_and_drops_what_waits(own_threads):
     workers = Workers(1)
     gate = Gate()
     dropped = []
@@ -337,7 +341,7 @@ def test_close_says_when_a_job_does_not_end():
     assert workers.close(PATIENCE) is True
 
 
-def test_close_ends_workers_that_sleep():
+def test_close_ends_workers_that_sleep(own_threads):
     workers = Workers(4, idle=3600)
     gate = Gate()
     for _ in range(4):
@@ -352,7 +356,7 @@ def test_close_of_a_pool_without_threads_returns_at_once():
     assert Workers().close(0)
 
 
-def test_a_job_after_close_is_dropped():
+def test_a_job_after_close_is_dropped(own_threads):
     workers = Workers(1)
     workers.close(PATIENCE)
     ran = []
@@ -397,7 +401,7 @@ def test_a_job_may_close_its_own_pool():
     assert closed == [True]
 
 
-def test_no_job_runs_after_close():
+def test_no_job_runs_after_close(own_threads):
     """Submitting and closing race; what runs, runs before `close` returns."""
     for _ in range(20):
         workers = Workers(4)
