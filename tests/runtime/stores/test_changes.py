@@ -72,7 +72,7 @@ def test_who_is_woken_for_nothing_waits_on():
 def test_it_looks_again_after_a_while():
     changes = Changes()
     there = [ONE, ONE, None]
-    assert waiting(changes, lambda _: there.pop(0), look_again=0.01)() is None
+    assert changes.wait(lambda _: there.pop(0), "one", 1, PATIENCE, look_again=0.01) is None
     assert there == []
 
 
