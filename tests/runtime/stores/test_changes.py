@@ -119,9 +119,9 @@ def test_after_a_fork_no_one_waits_and_who_listens_hears():
     """Also if another thread held the lock. A wait that began before the fork leaves nothing behind."""
     changes = Changes()
     heard = []
-    changes.listen(heard.append)
     there = [ONE]
     result = waiting(changes, lambda _: there[0], look_again=0.01)
+    changes.listen(heard.append)  # not before: whether a thread waits could not be seen
     changes._lock.acquire()
     changes.forked()
     there[0] = None
