@@ -102,8 +102,9 @@ def test_what_has_expired_is_removed_though_no_one_asks_for_it(store):
     """Its memory is free again, and no thread is left that waits for nothing."""
     for number in range(3):
         store.add(entry(store, str(number), expires=time.time() + 0.05 * (number + 1)), most_live=9)
-    assert eventually(lambda: not store._entries)
-    assert (store._owners, store._expiries, store._timer) == ({}, [], None)
+    assert eventually(
+        lambda: (store._entries, store._owners, store._expiries, store._timer) == ({}, {}, [], None)
+    )
 
 
 def test_an_earlier_time_of_expiry_does_not_wait_for_a_later_one(store):
