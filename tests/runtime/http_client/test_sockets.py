@@ -46,6 +46,18 @@ def within(seconds):
     return Lease(Deadline(seconds, Clock()))
 
 
+class Connected(Lease):
+    """A lease whose time begins when it has its connection: a handshake takes as long as it takes."""
+
+    def __init__(self, seconds):
+        super().__init__(Deadline(PATIENCE, Clock()))
+        self._seconds = seconds
+
+    def take(self, connected):
+        self.deadline = Deadline(self._seconds, Clock())
+        super().take(connected)
+
+
 def test_what_arrives_is_read_as_ever(site):
     serve, pool = site
     with serve(lambda request, wire: wire.answer(200, b"hello" * 20_000)) as at, pool(at) as connections:
@@ -107,7 +119,7 @@ def test_a_deadline_holds_also_for_slow_drips(site, handle):
     with serve(handle) as at, pool(at) as connections:
         start = time.monotonic()
         with pytest.raises(Expired):
-            ask(connections, within(0.3)).read()
+            ask(connections, Connected(0.3)).read()
         assert 0.25 < time.monotonic() - start < PATIENCE / 2
 
 
@@ -172,7 +184,7 @@ def test_the_second_exchange_of_a_connection_is_ended_as_well(site, how):
 def test_a_flood_is_late_and_can_be_ended_too(site, how):
     serve, pool = site
     with serve(_floods) as at, pool(at) as connections:
-        lease = within(0.3 if how == "deadline" else PATIENCE)
+        lease = Connected(0.3) if how == "deadline" else within(PATIENCE)
         timer = threading.Timer(0.2, lease.abort)
         if how == "abort":
             timer.start()
