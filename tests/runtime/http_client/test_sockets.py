@@ -58,6 +58,19 @@ class Connected(Lease):
         super().take(connected)
 
 
+def aborting(site, lease, requests=1):
+    """A thread that aborts when the server has the request: before that, it is sent to a shut socket."""
+
+    def abort():
+        site.asked(lambda request: len(site.requests) == requests)
+        site.over.wait(0.1)
+        lease.abort()
+
+    thread = threading.Thread(target=abort)
+    thread.start()
+    return thread
+
+
 def test_what_arrives_is_read_as_ever(site):
     serve, pool = site
     with serve(lambda request, wire: wire.answer(200, b"hello" * 20_000)) as at, pool(at) as connections:
@@ -128,13 +141,12 @@ def test_any_thread_ends_the_wait(site, handle):
     serve, pool = site
     with serve(handle) as at, pool(at) as connections:
         lease = Lease(None)
-        timer = threading.Timer(0.1, lease.abort)
-        timer.start()
+        aborts = aborting(at, lease)
         start = time.monotonic()
         with pytest.raises(Aborted):
             ask(connections, lease).read()
         assert time.monotonic() - start < PATIENCE / 2
-        timer.join()
+        aborts.join()
 
 
 def test_a_socket_that_is_reset_because_it_was_shut_counts_as_given_up():
@@ -169,15 +181,13 @@ def test_the_second_exchange_of_a_connection_is_ended_as_well(site, how):
     with serve(handle) as at, pool(at) as connections:
         assert ask(connections, within(PATIENCE)).read() == b"x"
         lease = within(0.3) if how == "deadline" else Lease(None)
-        timer = threading.Timer(0.2, lease.abort)
-        if how == "abort":
-            timer.start()
+        aborts = aborting(at, lease, 2) if how == "abort" else None
         with pytest.raises(Expired if how == "deadline" else Aborted):
             ask(connections, lease)
         assert not lease.is_new_connection
         assert len(at.wires) == 1
-        if how == "abort":
-            timer.join()
+        if aborts is not None:
+            aborts.join()
 
 
 @pytest.mark.parametrize("how", ["deadline", "abort"])
@@ -185,17 +195,15 @@ def test_a_flood_is_late_and_can_be_ended_too(site, how):
     serve, pool = site
     with serve(_floods) as at, pool(at) as connections:
         lease = Connected(0.3) if how == "deadline" else within(PATIENCE)
-        timer = threading.Timer(0.2, lease.abort)
-        if how == "abort":
-            timer.start()
+        aborts = aborting(at, lease) if how == "abort" else None
         start = time.monotonic()
         with pytest.raises(Expired if how == "deadline" else Aborted):
             response = ask(connections, lease)
             while response.read1(65536):
                 pass
         assert time.monotonic() - start < PATIENCE / 2
-        if how == "abort":
-            timer.join()
+        if aborts is not None:
+            aborts.join()
 
 
 def test_a_deadline_that_moves_is_followed(site):
