@@ -4,6 +4,7 @@ import io
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import urllib3
@@ -12,6 +13,7 @@ from web import STREAM, certificate, open_files, web
 
 from mcp_ref.runtime.http_client import sockets as module
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Lease, leased_class, leasing
+from mcp_ref.runtime.threads import deadlines
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 
@@ -206,17 +208,22 @@ def test_a_flood_is_late_and_can_be_ended_too(site, how):
             aborts.join()
 
 
-def test_a_deadline_that_moves_is_followed(site):
+def test_a_deadline_that_moves_is_followed(site, monkeypatch):
+    """By a clock that the server sets: the client waits 0.2 s by its own, and looks again."""
     serve, pool = site
+    hands = SimpleNamespace(now=1000.0)
+    hands.monotonic = lambda: hands.now
+    monkeypatch.setattr(deadlines, "time", hands)
 
     def handle(request, wire):
         for _ in range(6):
-            if wire.site.over.wait(0.25):
+            if wire.site.over.wait(0.1):
                 return
+            hands.now += 0.15
             deadline.restart()
         wire.answer(200, b"late")
 
-    deadline = Deadline(1.2, Clock(), cap=30)
+    deadline = Deadline(0.2, Clock(), cap=30)
     with serve(handle) as at, pool(at) as connections:
         assert ask(connections, Lease(deadline)).read() == b"late"
 
