@@ -1,11 +1,12 @@
 """Exchanges with a server of a test, as an HttpClient makes them."""
 
+from peers import PATIENCE
 from web import JSON
 
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 
-def within(seconds=5.0):
+def within(seconds=PATIENCE):
     return Deadline(seconds, Clock())
 
 

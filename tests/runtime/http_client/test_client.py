@@ -68,7 +68,7 @@ def test_nothing_is_left_open(at):
         for _ in range(3):
             ask(http)
         http.close()
-    assert open_files() == before
+    assert open_files() <= before  # what other tests left to the collector may have been closed
 
 
 def test_in_a_forked_child_the_parents_exchanges_are_over_and_their_sockets_are_left_alone(at):

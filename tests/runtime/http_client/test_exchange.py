@@ -11,7 +11,7 @@ import time
 import pytest
 import requests
 from http_exchanges import Numbered, ask, begun, ok, waits, within
-from peers import eventually
+from peers import PATIENCE, eventually
 from web import STREAM, certificate, web
 
 from mcp_ref.runtime.errors import ConnectionClosed, NotReached
@@ -99,7 +99,7 @@ def test_a_body_that_goes_on_is_not_waited_for(at):
         start = time.monotonic()
         assert not exchange.is_end_buffered()
         exchange.close()
-        assert time.monotonic() - start < 2.5
+        assert time.monotonic() - start < PATIENCE / 2
 
 
 def test_a_stream_that_ends_soon_keeps_its_connection(at):

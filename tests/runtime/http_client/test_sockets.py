@@ -76,10 +76,10 @@ def aborting(site, lease, requests=1):
 def test_what_arrives_is_read_as_ever(site):
     serve, pool = site
     with serve(lambda request, wire: wire.answer(200, b"hello" * 20_000)) as at, pool(at) as connections:
-        lease = within(5)
+        lease = within(PATIENCE)
         assert ask(connections, lease).read() == b"hello" * 20_000
         assert lease.is_new_connection and lease.has_received
-        again = within(5)
+        again = within(PATIENCE)
         assert ask(connections, again).read() == b"hello" * 20_000
         assert not again.is_new_connection
         assert len(at.wires) == 1
@@ -94,7 +94,7 @@ def test_head_and_body_of_a_request_are_one_write(site):
         wire.answer(200)
 
     with serve(handle) as at, pool(at) as connections:
-        ask(connections, within(5)).read()
+        ask(connections, within(PATIENCE)).read()
     assert seen == [b"{}"]
 
 
@@ -240,10 +240,10 @@ def test_what_is_aborted_before_it_begins_does_not_begin(site):
 def test_an_abort_that_comes_too_late_ends_nobody_else(site):
     serve, pool = site
     with serve(lambda request, wire: wire.answer(200, b"x")) as at, pool(at) as connections:
-        first = within(5)
+        first = within(PATIENCE)
         assert ask(connections, first).read() == b"x"
         first.abort()
-        second = within(5)
+        second = within(PATIENCE)
         assert ask(connections, second).read() == b"x"
         assert not second.is_new_connection, "the connection was still good"
 
@@ -259,7 +259,7 @@ def test_the_end_of_a_stream_is_seen_only_when_it_is_there(site):
         wire.end()
 
     with serve(handle) as at, pool(at) as connections:
-        lease = within(5)
+        lease = within(PATIENCE)
         response = ask(connections, lease)
         assert response.read1(100) == b"data: 1\n\n"
         assert not lease.response.is_end_buffered()
@@ -273,7 +273,7 @@ def test_the_end_of_a_stream_is_seen_only_when_it_is_there(site):
 def test_a_body_of_known_length_or_none_is_never_at_its_end_before_it_is_read(site):
     serve, pool = site
     with serve(lambda request, wire: wire.answer(200, b"0\r\n\r\n")) as at, pool(at) as connections:
-        lease = within(5)
+        lease = within(PATIENCE)
         response = ask(connections, lease)
         assert not lease.response.is_end_buffered()
         assert response.read() == b"0\r\n\r\n"
@@ -288,7 +288,7 @@ def test_in_the_middle_of_a_chunk_nothing_ends(site):
         wire.end()
 
     with serve(handle) as at, pool(at) as connections:
-        lease = within(5)
+        lease = within(PATIENCE)
         response = ask(connections, lease)
         assert response.read1(3) == b"abc"
         assert not lease.response.is_end_buffered()
@@ -314,9 +314,9 @@ def test_no_descriptor_is_left(site):
     before = open_files()
     with serve(lambda request, wire: wire.answer(200, b"x")) as at, pool(at) as connections:
         for _ in range(3):
-            ask(connections, within(5)).read()
-        ask(connections, within(5)).close()
-    assert open_files() == before
+            ask(connections, within(PATIENCE)).read()
+        ask(connections, within(PATIENCE)).close()
+    assert open_files() <= before  # what other tests left to the collector may have been closed
 
 
 def test_a_connection_that_belongs_to_no_exchange_works_as_ever(site):
@@ -409,19 +409,19 @@ def test_a_head_that_is_cut_or_malformed_is_none(site, head):
     serve, pool = site
     malformed = pytest.raises(urllib3.exceptions.ProtocolError, match="cut or malformed")
     with serve(handle) as at, pool(at) as connections, malformed:
-        ask(connections, within(5))
+        ask(connections, within(PATIENCE))
 
 
 def test_the_end_of_what_was_read_whole_is_buffered(site):
     serve, pool = site
     with serve(lambda request, wire: wire.answer(200, b"x")) as at, pool(at) as connections:
-        lease = within(5)
+        lease = within(PATIENCE)
         ask(connections, lease).read()
         assert lease.response.is_end_buffered()
 
 
 def test_an_exchange_whose_socket_is_gone_can_be_ended_all_the_same():
-    lease = within(5)
+    lease = within(PATIENCE)
     with socket.socket() as closed:
         lease.take(closed)
     lease.abort()
