@@ -102,7 +102,9 @@ def test_a_body_that_goes_on_is_not_waited_for(at):
         assert time.monotonic() - start < PATIENCE / 2
 
 
-def test_a_stream_that_ends_soon_keeps_its_connection(at):
+def test_a_stream_that_ends_soon_keeps_its_connection(at, monkeypatch):
+    monkeypatch.setattr(module, "MAX_DRAIN_SECONDS", PATIENCE)
+
     def handle(request, wire):
         wire.stream()
         wire.event({})
