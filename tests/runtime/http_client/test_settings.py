@@ -160,7 +160,7 @@ def test_an_adapter_of_the_application_stays_its_own(at):
     with web(ok) as site, session:
         http = HttpClient(site.url, session=session)
         assert ask(http) == (200, b"{}")
-        with http.new(within(0.2)) as exchange:
+        with http.new(within()) as exchange:
             exchange.send("POST", {}, b"{}")
         http.close()
         assert session.get(site.url).status_code == 200, "the session still works"
