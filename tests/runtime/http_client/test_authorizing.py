@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import requests
@@ -13,6 +14,7 @@ from web import JSON, web
 from mcp_ref.runtime.errors import ConnectionClosed, McpError
 from mcp_ref.runtime.http_client.authorizing import MAX_AUTHORIZATIONS, Refusal
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
+from mcp_ref.runtime.threads import deadlines
 
 pytestmark = pytest.mark.usefixtures("own_environment")
 
@@ -143,9 +145,12 @@ def test_nothing_goes_to_another_origin(at):
         assert other.requests == []
 
 
-def test_while_a_person_is_asked_time_stands_still_and_the_connection_is_free(at):
+def test_while_a_person_is_asked_time_stands_still_and_the_connection_is_free(at, monkeypatch):
     """The slot is kept: the number of requests that are under way stays bounded."""
     inside, go_on = threading.Event(), threading.Event()
+    hands = SimpleNamespace(now=1000.0)
+    hands.monotonic = lambda: hands.now
+    monkeypatch.setattr(deadlines, "time", hands)
 
     def person(deadline):
         with deadline.hold():
@@ -158,14 +163,14 @@ def test_while_a_person_is_asked_time_stands_still_and_the_connection_is_free(at
         result = []
 
         def call():
-            with http.new(within(0.3)) as exchange:
+            with http.new(within()) as exchange:
                 exchange.send("POST", {}, b"{}")
                 result.append(exchange.status)
 
         thread = threading.Thread(target=call)
         thread.start()
         assert inside.wait(PATIENCE)
-        time.sleep(0.4)
+        hands.now += 2 * PATIENCE
         idle = [c for c in http.settings.pool.pool.queue if c is not None]
         assert len(idle) == 1
         assert len(http._under_way) == 1
