@@ -102,9 +102,9 @@ def test_the_challenge_that_counts_is_the_first_of_a_scheme_that_is_known():
     "header", ["A " * 100_000, 'a="' * 50_000, "B," * 50_000, "\\" * 100_000, "A b=c," * 30_000, '"' * 99_999]
 )
 def test_a_huge_header_is_read_in_part_and_soon(header):
-    begun = time.monotonic()
+    begun = time.thread_time()
     found = parse_challenges(header)
-    assert time.monotonic() - begun < 1
+    assert time.thread_time() - begun < 1
     assert len(found) <= error_handling.MAX_CHALLENGES
     assert all(len(c.params) <= error_handling.MAX_PARAMETERS for c in found)
 
