@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peers import PATIENCE
+from peers import PATIENCE, eventually
 
 from mcp_ref.extras import files
 from mcp_ref.extras.files import GONE_ERRNOS, MAX_DEPTH, Glob, Tree, is_gone_or_denied
@@ -491,6 +491,7 @@ def test_no_swapping_gets_anything_out(root):
     swapper = threading.Thread(target=swap, daemon=True)
     swapper.start()
     try:
+        assert eventually(lambda: swaps)
         for _ in range(500):
             try:
                 assert read(root, "sub/a.md") == b"good"
@@ -500,4 +501,3 @@ def test_no_swapping_gets_anything_out(root):
     finally:
         stop.set()
         swapper.join(PATIENCE)
-    assert swaps
