@@ -379,9 +379,9 @@ def test_no_such_host_is_said_so(at, monkeypatch):
 
 
 def test_time_that_is_up_is_no_lost_connection(at):
-    with web(lambda request, wire: wire.gone()) as site:
-        with at(site).new(within(0.1)) as exchange, pytest.raises(Expired):
-            exchange.send("POST", {}, b"{}")
+    silent = web(lambda request, wire: wire.gone())
+    with silent as site, at(site).new(within(0.1)) as exchange, pytest.raises(Expired):
+        exchange.send("POST", {}, b"{}")
     with web(ok) as site:
         deadline = within(0.01)
         time.sleep(0.02)
