@@ -55,6 +55,10 @@ class Response:
         return True
 
 
+def attendants_since(before):
+    return [t for t in set(threading.enumerate()) - before if t.name == "mcp_ref attendant"]
+
+
 def attended(response, times=1):
     return all(response.attended.acquire(timeout=PATIENCE) for _ in range(times))
 
@@ -68,11 +72,11 @@ def test_there_is_no_thread_before_there_is_a_response(attendant):
 
 
 def test_one_thread_looks_after_all(attendant):
-    responses = [Response() for _ in range(50)]
+    responses, before = [Response() for _ in range(50)], set(threading.enumerate())
     for response in responses:
         attendant.watch(response)
     assert all(attended(response, 2) for response in responses)
-    assert len([t for t in threading.enumerate() if t.name == "mcp_ref attendant"]) == 1
+    assert len(attendants_since(before)) == 1
 
 
 def test_a_client_that_leaves_is_told_to_its_response_alone_and_once(attendant):
@@ -210,7 +214,7 @@ def test_responses_that_come_and_go_on_many_threads_are_all_attended(attendant):
 
 @pytest.mark.parametrize("state", ["at work", "asleep", "never begun"])
 def test_close_ends_the_thread_and_it_stays_ended(state):
-    attendant = Attendant(0.01)
+    attendant, before = Attendant(0.01), set(threading.enumerate())
     if state != "never begun":
         response = Response()
         attendant.watch(response)
@@ -223,7 +227,7 @@ def test_close_ends_the_thread_and_it_stays_ended(state):
     attendant.close(PATIENCE)
     assert time.monotonic() - begun < PATIENCE
     attendant.watch(Response())
-    assert not [t for t in threading.enumerate() if t.name == "mcp_ref attendant"]
+    assert not attendants_since(before)
 
 
 def test_a_response_may_close_it():
