@@ -417,7 +417,8 @@ def test_an_answer_that_begins_during_close_says_that_the_connection_ends():
             assert joined(close)
 
 
-def test_close_cuts_streams_that_do_not_end():
+def test_close_cuts_streams_that_do_not_end(monkeypatch):
+    monkeypatch.setattr(module, "JOIN_SECONDS", PATIENCE)
     started = threading.Semaphore(0)
     closed = threading.Semaphore(0)
 
