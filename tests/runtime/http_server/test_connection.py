@@ -10,7 +10,10 @@ import threading
 
 import pytest
 from http_peers import RawHttp, chunks, request, serving
-from peers import PATIENCE, eventually
+from peers import PATIENCE, eventually, nothing_left
+
+from mcp_ref.runtime.http_server.receiving import Limits
+from mcp_ref.runtime.http_server.server import HttpServer
 
 HUGE = 100 << 20
 
@@ -117,9 +120,16 @@ def test_a_client_that_is_done_sending_still_gets_its_answers(client):
 
 
 def test_an_idle_connection_is_closed():
-    with serving(echo, idle=0.05) as server, RawHttp(server.port) as client:
-        assert told(client.send(request()))
-        assert client.ended()
+    with nothing_left():
+        server = HttpServer(echo, port=0, limits=Limits(idle=0.05))
+        thread = threading.Thread(target=server.serve)
+        with RawHttp(server.port) as client:
+            client.send(request())  # before it serves: a client that is late would be closed without an answer
+            thread.start()
+            assert told(client)
+            assert client.ended()
+        server.close()
+        thread.join(PATIENCE)
 
 
 # -- what an application is told -------------------------------------------------------------------
