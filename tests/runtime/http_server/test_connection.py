@@ -124,7 +124,7 @@ def test_an_idle_connection_is_closed():
         server = HttpServer(echo, port=0, limits=Limits(idle=0.05))
         thread = threading.Thread(target=server.serve)
         with RawHttp(server.port) as client:
-            client.send(request())  # before it serves: a client that is late would be closed without an answer
+            client.send(request())  # before it serves: a late client would not be answered
             thread.start()
             assert told(client)
             assert client.ended()
