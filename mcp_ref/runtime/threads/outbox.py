@@ -8,8 +8,8 @@ No sender is held up for long: when the peer does not read, a separate thread, `
 for it, and the sender goes on.
 
 Bounded: when `limit` bytes are waiting, `send` blocks until some of them are gone. If the peer takes
-nothing for `stall` seconds, `send` raises Full: no wait in here is endless. Ctrl-C on the main thread
-waits until its message is out (runtime/threads/signals).
+nothing for `stall` seconds, `send` raises Full: no wait in here is endless. A signal waits until the message
+of the main thread is out (runtime/threads/signals).
 
 Threads     any. `_lock` guards the messages that wait, and is never held during the write itself.
 """
@@ -108,7 +108,7 @@ class Outbox:
         except Exception as problem:
             self._failed(problem)
             raise ConnectionClosed(str(problem)) from problem
-        except BaseException:  # Ctrl-C: half a line may have been written, so no other may follow
+        except BaseException:  # a second Ctrl-C: half a line may have been written, so no other may follow
             self.fail(ConnectionClosed("interrupted in the middle of a message"))
             raise
 

@@ -1,8 +1,8 @@
-"""Ctrl-C, held back for as long as a message is on its way out.
+"""Ctrl-C and SIGTERM, held back for as long as a message is on its way out.
 
-A KeyboardInterrupt in the middle of a write would leave half a line on the wire and end the connection.
-So the main thread, the only one that signals interrupt, notes the signal and acts on it when the message is
-out. A second Ctrl-C meanwhile is not held back: the user means it.
+An exception that their handlers raise in the middle of a write would leave half a line on the wire, and end
+the connection. So the main thread, the only one that signals interrupt, notes the signal and acts on it when
+the message is out. A second signal meanwhile is not held back: the user means it.
 
 Threads     main only; on any other thread this does nothing.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from mcp_ref.runtime.threads import forks
 
-__all__ = ["IN_PEACE", "Handled", "Uninterrupted"]
+__all__ = ["HELD_BACK", "IN_PEACE", "Handled", "Uninterrupted"]
 
 IN_PEACE = 10.0
 """Seconds, once the end of a server has begun, in which no signal interrupts the end of its lifespan."""
@@ -34,32 +34,54 @@ def _forked() -> None:
 forks.on_fork(_forked)
 
 
-class Uninterrupted:
-    """`with Uninterrupted():` holds Ctrl-C back while the block runs, which must not stop half-way."""
+HELD_BACK = (signal.SIGINT, signal.SIGTERM)
 
-    __slots__ = ("_before", "_noted")
+
+class Uninterrupted:
+    """`with Uninterrupted():` holds these signals back while the block runs, which must not stop half-way."""
+
+    __slots__ = ("_handlers", "_noted")
 
     def __init__(self) -> None:
-        self._before: Any = None
-        self._noted: tuple[int, FrameType | None] | None = None
+        self._handlers: list[tuple[int, Any]] = []
+        """The signals that are held back, with the handlers that they had before."""
+        self._noted: tuple[Any, int, FrameType | None] | None = None
 
     def __enter__(self) -> None:
-        if threading.get_ident() == main_thread_id:
-            before = signal.getsignal(signal.SIGINT)
-            if callable(before):  # not SIG_IGN or SIG_DFL: a Python handler, which may raise
-                self._before = before
-                signal.signal(signal.SIGINT, self._note)
+        if threading.get_ident() != main_thread_id:
+            return
+        try:
+            for number in HELD_BACK:
+                handler = signal.getsignal(number)
+                if callable(handler):  # not SIG_IGN or SIG_DFL: a Python handler, which may raise
+                    self._handlers.append((number, handler))
+                    signal.signal(number, self._note)
+        except BaseException:  # one of them came before it was held back
+            self._restore()
+            raise
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        """Take note of the first signal. Its handler is called at the end of the block; another one's now."""
+        handler = dict(self._handlers)[number]
         if self._noted is not None:
-            self._before(number, frame)
-        self._noted = number, frame
+            handler(number, frame)
+        self._noted = handler, number, frame
 
     def __exit__(self, *exception: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        if self._handlers:
+            self._restore()
             if self._noted is not None:
-                self._before(*self._noted)
+                handler, number, frame = self._noted
+                handler(number, frame)
+
+    def _restore(self) -> None:
+        """Give all signals their handlers back, also if one of these is called meanwhile, and raises."""
+        if self._handlers:
+            try:
+                signal.signal(*self._handlers[-1])
+                self._handlers.pop()
+            finally:
+                self._restore()
 
 
 class Handled:

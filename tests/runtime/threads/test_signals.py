@@ -1,4 +1,4 @@
-"""runtime/threads/signals: Ctrl-C waits for what was begun, the second one does not.
+"""runtime/threads/signals: a signal waits for what was begun, the second one does not.
 
 A real SIGINT belongs to a process, so most of this runs in a child; what it prints is checked here.
 """
@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from peers import PATIENCE, ROOT
 
 from mcp_ref.runtime.threads import signals
-from mcp_ref.runtime.threads.signals import Handled, Uninterrupted
+from mcp_ref.runtime.threads.signals import HELD_BACK, Handled, Uninterrupted
 
 BEGIN = """
 import os, signal, sys, threading
@@ -191,26 +192,59 @@ except KeyboardInterrupt as problem:
 def noted():
     """The signals that reached a handler of the test's."""
     told = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: told.append(number))
+    before = [signal.signal(number, lambda number, frame: told.append(number)) for number in HELD_BACK]
     yield told
-    signal.signal(signal.SIGINT, before)
+    for number, handler in zip(HELD_BACK, before, strict=True):
+        signal.signal(number, handler)
 
 
-def test_a_handler_hears_it_after_the_block(noted):
-    handler = signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("number", HELD_BACK)
+def test_a_handler_hears_it_after_the_block(noted, number):
+    handler = signal.getsignal(number)
     with Uninterrupted():
-        assert signal.getsignal(signal.SIGINT) is not handler
-        signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(number) is not handler
+        signal.raise_signal(number)
         assert noted == []
-    assert noted == [signal.SIGINT]
-    assert signal.getsignal(signal.SIGINT) is handler
+    assert noted == [number]
+    assert signal.getsignal(number) is handler
 
 
-def test_a_handler_hears_the_second_at_once(noted):
+@pytest.mark.parametrize("second", HELD_BACK)
+@pytest.mark.parametrize("first", HELD_BACK)
+def test_a_handler_hears_the_second_at_once(noted, first, second):
     with Uninterrupted():
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-        assert noted == [signal.SIGINT]
+        signal.raise_signal(first)
+        signal.raise_signal(second)
+        assert noted == [second]
+
+
+@pytest.mark.parametrize("number", HELD_BACK)
+@pytest.mark.parametrize("at", ["the beginning", "the end"])
+def test_an_exception_of_a_handler_leaves_none_of_ours_behind(monkeypatch, at, number):
+    """The signal comes when the others are held back already, or still."""
+
+    def stops(number, frame):
+        raise KeyboardInterrupt
+
+    def sets(which, handler):
+        done = signal.signal(which, handler)
+        if which != number and (handler is stops) == (at == "the end"):
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return done
+
+    before = [signal.signal(each, stops) for each in HELD_BACK]
+    block = Uninterrupted()
+    try:
+        if at == "the end":
+            block.__enter__()
+        monkeypatch.setattr(signals, "signal", SimpleNamespace(signal=sets, getsignal=signal.getsignal))
+        with pytest.raises(KeyboardInterrupt):
+            block.__enter__() if at == "the beginning" else block.__exit__()
+        assert [signal.getsignal(each) for each in HELD_BACK] == [stops, stops]
+    finally:
+        for each, handler in zip(HELD_BACK, before, strict=True):
+            signal.signal(each, handler)
 
 
 @pytest.mark.parametrize("disposition", [signal.SIG_IGN, signal.SIG_DFL])

@@ -221,7 +221,8 @@ class Connection(Requester):
             self.heartbeat.stop()
         # Step 3: running requests are cancelled, and the workers get `wait` seconds to finish them.
         self.responder.end(reason, wait)
-        # Step 4: nothing more is sent.
+        # Step 4: what another thread has yet to write goes out, and then nothing more is sent.
+        self.outbox.flush(wait)
         self.outbox.fail(failure)
 
 

@@ -117,7 +117,9 @@ class Child:
         try:
             with Uninterrupted():
                 self._start(env, cwd)
-        except KeyboardInterrupt:  # `Uninterrupted` held it back until the child was complete
+        except (
+            BaseException
+        ):  # of a signal's handler: `Uninterrupted` held it back until the child was complete
             if self._is_started:
                 self.close()
                 self.release()

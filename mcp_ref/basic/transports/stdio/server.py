@@ -195,7 +195,7 @@ class _Signals:
 
         while the lifespan is entered   the signal interrupts it
         while a line is waited for      the signal ends the wait
-        while a line is handled         the signal interrupts it
+        while a line is handled         the signal interrupts it, but no message that is being written
         once the end has begun          nothing, for IN_PEACE seconds: the lifespan's end is not cut short
     """
 

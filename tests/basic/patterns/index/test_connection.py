@@ -570,6 +570,31 @@ def test_the_end_fails_what_waits_cancels_what_runs_and_stops_the_pings(desk: De
     assert not desk.workers.submit(print, None)
 
 
+def test_at_the_end_what_another_thread_has_yet_to_write_goes_out(desk: Desk) -> None:
+    """A thread is writing, and will take along what was sent meanwhile: it is not dropped."""
+    begun, go_on, wrote = threading.Event(), threading.Event(), []
+
+    def write(data: bytes) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        wrote.append(data)
+
+    desk.connection.outbox = outbox = Outbox(write)
+    writer = threading.Thread(target=outbox.send, args=(b"first",))
+    writer.start()
+    assert begun.wait(PATIENCE)
+    outbox.send(b"second")
+    end = threading.Thread(target=desk.connection.end, args=("the end",), kwargs={"wait": PATIENCE})
+    end.start()
+    assert eventually(lambda: desk.connection.failure is not None)
+    go_on.set()
+    for thread in (writer, end):
+        thread.join(PATIENCE)
+    assert wrote == [b"first", b"second"]
+    with pytest.raises(ConnectionClosed, match="the end"):
+        outbox.send(b"third")
+
+
 # ----------------------------------------------------------------- in a forked child
 #
 # `forked` is what the child calls. Called here it makes this process's connection an inherited one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -578,18 +579,27 @@ def test_a_child_for_which_there_is_no_thread_is_ended_at_once(monkeypatch: pyte
     assert descriptors() == before
 
 
-def test_ctrl_c_while_a_child_is_started_ends_the_child() -> None:
-    """It is held back until all is there that must be given back."""
+@pytest.mark.parametrize(
+    ("number", "problem"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_a_signal_while_a_child_is_started_ends_the_child(
+    number: int, problem: type[BaseException], request: pytest.FixtureRequest
+) -> None:
+    """It is held back until all is there that must be given back. An application may exit by it."""
 
     class Interrupted(stdio.Child):
         def _start(self, *arguments: Any) -> None:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
             super()._start(*arguments)
             started.append(self.process)
 
+    def stops(number: int, frame: Any) -> None:
+        raise problem
+
     started: list[Any] = []
+    request.addfinalizer(functools.partial(signal.signal, number, signal.signal(number, stops)))
     before = descriptors()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(problem):
         Interrupted(["cat"])
     assert started[0].poll() is not None
     assert eventually(lambda: descriptors() == before)

@@ -743,3 +743,26 @@ def test_a_client_that_waits_for_a_task_at_the_end_is_told_that_it_failed(
         if waiting is not None and number is None:
             assert client.answer(waiting)["error"]["message"].startswith("The task was interrupted")
         assert client.wait() == 0
+
+
+TERMINATED = """
+import signal, threading
+from mcp_ref.runtime.threads.outbox import Outbox
+
+def terminated(outbox, usual=Outbox._more):
+    if threading.current_thread() is threading.main_thread() and server.tasks._runs:
+        Outbox._more = usual
+        signal.raise_signal(signal.SIGTERM)
+    return usual(outbox)
+
+Outbox._more = terminated
+"""
+
+
+def test_a_signal_that_comes_while_the_reader_writes_cuts_nothing_that_is_to_be_said() -> None:
+    """The answer to ping is out, and the thread that wrote it has not left the outbox yet."""
+    with TaskClient(source(HELD + TERMINATED), revision="2025-11-25") as client:
+        task_id = client.start("hold")["taskId"]
+        client.request("ping")
+        assert client.notified("notifications/tasks/status", status="failed")["taskId"] == task_id
+        assert client.wait() == 0
