@@ -68,6 +68,12 @@ MAX_LABEL_CHARACTERS = 200
 """Characters of a command in the error of a write: `python -c` may have a whole program in it."""
 
 
+EXIT_SECONDS = 2.0
+"""Seconds for which `exit_reason` waits for the exit of a child whose output ended, and for its last lines.
+
+Both follow at once, except on a busy machine; without them a crash would be told as "closed its output".
+"""
+
 LAST_WORDS_SECONDS = 5.0
 """Seconds for which `close` waits for `on_stderr` to take the last lines of the server."""
 
@@ -257,11 +263,11 @@ class Child:
         import subprocess
 
         try:
-            code = self.process.wait(0.5)
+            code = self.process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
             # spec: basic/transports/stdio/server-closes-stdout
             return self._shown("closed its output")
-        self._stderr_thread.join(0.5)
+        self._stderr_thread.join(EXIT_SECONDS)
         return self._shown(f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}")
 
     def silence(self) -> str:
