@@ -286,8 +286,18 @@ class Workers:
             if self._foreman is not None and not self._foreman_called and not self._closed:
                 self._foreman.release()
             self._closed = True
-            threads = self._threads - {threading.current_thread()}  # a job may close its own pool
+            others = self._others()
         end = time.monotonic() + timeout
-        for thread in threads:
-            thread.join(max(0.0, end - time.monotonic()))
-        return not any(thread.is_alive() for thread in threads)
+        while others:
+            for thread in others:
+                thread.join(max(0.0, end - time.monotonic()))
+            with self._lock:
+                others = self._others()  # the foreman may have started more, for the jobs that waited
+            if time.monotonic() >= end:
+                break
+        return not others
+
+    def _others(self) -> list[threading.Thread]:
+        """The threads that run, without this one: a job may close its own pool. With _lock held."""
+        this = threading.current_thread()
+        return [thread for thread in self._threads if thread is not this and thread.is_alive()]

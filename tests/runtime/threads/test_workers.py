@@ -10,6 +10,7 @@ import weakref
 import pytest
 from peers import PATIENCE, eventually, nothing_left
 
+from mcp_ref.runtime.threads import workers as module
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 
@@ -506,3 +507,24 @@ def test_close_may_have_what_waits_done_first():
     assert workers.close(PATIENCE, drop=False)
     assert done == [0, 1, 2, 3, 4]
     assert workers.submit(done.append, 5) is False
+
+
+def test_close_also_waits_for_the_threads_that_the_foreman_starts_after_it_began(monkeypatch, own_threads):
+    """Three long jobs wait; close has one more worker started, and the foreman the next one, a tick later."""
+    monkeypatch.setattr(module, "TICK_SECONDS", 0.2)
+    workers, first, last = Workers(3), Gate(), Gate()
+    workers.submit(first.job, None)
+    first.wait_for(1)
+    workers.submit(first.job, None)
+    workers.submit(last.job, None)
+    closed = []
+    closing = threading.Thread(target=lambda: closed.append(workers.close(PATIENCE, drop=False)))
+    closing.start()
+    last.wait_for(1)
+    first.open.set()
+    assert eventually(lambda: len(own_threads()) == 1)
+    closing.join(0.1)  # a close that waits for the first two alone ends now
+    assert closed == []
+    last.open.set()
+    closing.join(PATIENCE)
+    assert closed == [True]
