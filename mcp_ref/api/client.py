@@ -469,7 +469,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         """
         if self.asker.connection.is_inherited:  # a forked child: the parent will end all this
             return
-        self.asker.is_closed = True
+        self.asker.close()
         is_ours = threading.current_thread().name.startswith("mcp_ref")
         if not self._closing.acquire(timeout=0.0 if is_ours else MAX_CLOSE_SECONDS):
             return

@@ -141,7 +141,8 @@ class Asker:
         self.negotiated, self.cache = negotiated, cache
         self.rules = rules
         self.confirm, self.audit_arguments = confirm, audit_arguments
-        self.is_closed = False
+        self.closing = threading.Event()
+        """Set when the client is closed."""
         self.tools = tools.KnownTools()
         self.subscriptions = Subscriptions()
         self.log = LogReceiver(on_log)
@@ -164,6 +165,17 @@ class Asker:
         self.line = line(weakref.proxy(self))
 
     # -- the connection ------------------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client was closed."""
+        return self.closing.is_set()
+
+    def close(self) -> None:
+        """The client is closed: wake the threads that wait until it is time to look at a task."""
+        self.closing.set()
+        for news in list(self.task_news):
+            news.told.set()
 
     @property
     def connection(self) -> Connection:

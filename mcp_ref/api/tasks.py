@@ -17,7 +17,8 @@ One class for both eras. The messages are in the client halves of the two pages;
 
 Errors      the error that the call ended with; RequestCancelled if the task was cancelled; RequestTimeout if
             it is not over in time: the task goes on, and `result` may be called again. InputRefused if it
-            asks something that this client cannot answer, and ConnectionClosed: it goes on then, too.
+            asks something that this client cannot answer, and ConnectionClosed, also when the client is
+            closed meanwhile: it goes on then, too.
 Threads     any, also several at once: a question is answered by the thread that sees it first. `_turn` guards
             the one tasks/result that they share, and is held while that is sent.
 """
@@ -32,6 +33,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Protocol
 
+from mcp_ref.api.pipe_transport import CLOSED
 from mcp_ref.api.results import PendingCall, Result
 from mcp_ref.api.retrying import becomes_of, wanted_pause
 from mcp_ref.basic.index.error_responses import ErrorResponse, HttpError, error_response
@@ -242,6 +244,7 @@ class Task:
         """
         until = self._due if deadline is None else min(self._due, deadline)
         told = news.wait(max(0.0, until - time.monotonic()))
+        self._check_open()
         if told is not None:
             self.set(told)
         elif deadline is not None and deadline - time.monotonic() < LOOK_SECONDS:
@@ -273,11 +276,17 @@ class Task:
         return True
 
     def pause(self, deadline: float | None) -> None:
-        """Wait until the next look is due. Raises RequestTimeout."""
+        """Wait until the next look is due. Raises RequestTimeout, ConnectionClosed."""
         until = self._due if deadline is None else min(self._due, deadline)
-        threading.Event().wait(max(0.0, until - time.monotonic()))
+        self.asker.closing.wait(max(0.0, until - time.monotonic()))
+        self._check_open()
         if deadline is not None and time.monotonic() >= deadline:
             raise self.late()
+
+    def _check_open(self) -> None:
+        """Raises ConnectionClosed if the client was closed, which ends every pause."""
+        if self.asker.is_closed:
+            raise ConnectionClosed(CLOSED)
 
     def fetch(self, deadline: float | None) -> None:
         """Look at a task until its state was fetched; a server may turn looks away. Raises as `look`."""
@@ -387,19 +396,24 @@ class NewsByStatus:
 
     def __init__(self, task: Task) -> None:
         self._task_news, self._news = task.asker.task_news, TaskNews(task.id)
+        self._closing = task.asker.closing  # set before all `told` are
         self._task_news.add(self._news)
 
     def wait(self, seconds: float) -> Json | None:
-        """The last state that was notified; None if no notification comes in so many seconds."""
+        """The last state that was notified; None if no notification comes in so many seconds.
+
+        None at once if the client is closed.
+        """
         end = time.monotonic() + seconds
-        while True:
+        while not self._closing.is_set():
             is_told = self._news.told.wait(max(0.0, end - time.monotonic()))
             self._news.told.clear()
             state, self._news.state = self._news.state, None
             if state is not None and _is_good(tasks_of_2025.checked, state):
                 return state
             if not is_told:
-                return None
+                break
+        return None
 
     def close(self) -> None:
         """Hear of this task no longer."""
@@ -502,7 +516,7 @@ class NewsByListening:
     """
 
     def __init__(self, task: Task, deadline: float | None) -> None:
-        self._id, self._pause = task.id, threading.Event()
+        self._id, self._closing = task.id, task.asker.closing
         self._changes: Changes | None = Changes(task.asker, (), (), (task.id,))
         self._call: object = None  # the subscription (by its call) after whose begin the task was looked at
         try:
@@ -516,6 +530,7 @@ class NewsByListening:
         """The last state that was notified; None if no notification comes in so many seconds.
 
         None at once if the subscription is new, or was renewed: the task may have changed before it began.
+        None also if the client is closed.
         """
         end = time.monotonic() + seconds
         while self._changes is not None:
@@ -534,7 +549,7 @@ class NewsByListening:
                 if self._changes.is_over:
                     self._stop("it has ended the subscription")
                 break
-        self._pause.wait(max(0.0, end - time.monotonic()))
+        self._closing.wait(max(0.0, end - time.monotonic()))
         return None
 
     def _stop(self, why: str) -> None:

@@ -472,8 +472,44 @@ def test_when_the_server_ends_the_subscription_the_pauses_are_kept_all_the_same(
 
     with scripted(MODERN, {"tasks/get": get}, acknowledged=[ID]) as (server, client):
         with pytest.raises(RequestTimeout, match="not over in time"):
-            client.start_tool("render").result(0.3)
+            client.start_tool("render").result(2)
         assert len(server.params("tasks/get")) == 1
+
+
+@pytest.mark.parametrize(
+    ("date", "wait", "last", "special"),
+    [
+        (DATE, lambda task: list(task.updates()), "tools/call", {}),
+        (DATE, lambda task: task.result(), "tasks/get", {"tasks/result": Refusal(429, "too many")}),
+        (MODERN, lambda task: task.result(), "tasks/get", {}),
+        (
+            MODERN,
+            lambda task: task.result(),
+            "subscriptions/listen",
+            {"subscriptions/listen": Refusal(-32601)},
+        ),
+    ],
+    ids=["notifications", "turned away", "subscription", "polled"],
+)
+def test_a_wait_for_a_task_ends_when_the_client_is_closed(date, wait, last, special):
+    """Also where the server wants the task looked at in an hour."""
+    hour = poll(date, HOUR)
+    answers = {"tools/call": created(date, **hour), "tasks/get": state(date, **hour), **special}
+    with scripted(date, answers, acknowledged=[ID]) as (server, client):
+        task, raised = client.start_tool("render"), []
+
+        def follow():
+            with pytest.raises(ConnectionClosed) as caught:
+                wait(task)
+            raised.append(str(caught.value))
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        assert server.is_asked(last)
+        assert date == MODERN or special or eventually(lambda: client.asker.task_news)
+        client.close()
+        thread.join(PATIENCE)
+        assert raised == ["this client was closed"]
 
 
 # -- wrong servers ---------------------------------------------------------------------------------
