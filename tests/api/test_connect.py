@@ -1,5 +1,6 @@
 """`connect`: what it takes, what it refuses before anything is started, and what it leaves behind."""
 
+import contextlib
 import gc
 import re
 import sys
@@ -9,7 +10,19 @@ from pathlib import Path
 
 import pytest
 from choices import for_connect, for_server
-from peers import ENV, LEGACY, MODERN, REVISIONS, Notes, eventually, nothing_left, python, raw_server, source
+from peers import (
+    ENV,
+    LEGACY,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    Notes,
+    eventually,
+    nothing_left,
+    python,
+    raw_server,
+    source,
+)
 from web import opened, text, web
 
 from mcp_ref import (
@@ -198,13 +211,33 @@ print('warming up', file=sys.stderr, flush=True)
 BANNER = "; it wrote to stdout, which is for messages alone:\n  a banner"
 
 
+@contextlib.contextmanager
+def silent_until(*said, is_over=False):
+    """Clients of the block send nothing before their child has said these lines, or its output is over.
+
+    So no time-out of a request covers the start of the child, which takes as long as the machine pleases.
+    """
+
+    def wait(client):
+        line = client.asker.line
+        assert eventually(lambda: all(f"\n  {text}" in line.link.silence() for text in said))
+        assert eventually(lambda: line.connection.failure is not None or not is_over)
+
+    before = connecting.begun.set(wait)
+    try:
+        yield
+    finally:
+        connecting.begun.reset(before)
+
+
 @pytest.mark.parametrize("revision", [None, "2025-11-25", MODERN])
 def test_a_child_that_does_not_answer_in_time_is_named_with_what_it_said(revision):
     script = TALKS.format(then="time.sleep(60)")
     said = r"did not answer .* within|no answer within"
-    with nothing_left(), pytest.raises(RequestTimeout, match=said) as problem:
+    heard = silent_until("warming up", "a banner")
+    with nothing_left(), heard, pytest.raises(RequestTimeout, match=said) as problem:
         options = ClientOptions(on_stderr=lambda line: None, grace=0.1)
-        connect([sys.executable, "-c", script, "two words"], revision=revision, timeout=1.0, options=options)
+        connect([sys.executable, "-c", script, "two words"], revision=revision, timeout=0.1, options=options)
     told = str(problem.value)
     assert "'two words' is running; it said last:\n  warming up" in told
     assert told.endswith(BANNER)
@@ -218,15 +251,19 @@ def test_a_child_that_ends_is_named_with_what_it_wrote_to_stdout():
 
 
 @pytest.mark.parametrize("line", ['{"event": "cannot open database"}', "[]", '{"a":1}', "42", '["jsonrpc'])
-@pytest.mark.parametrize("then", ["sys.exit(1)", "time.sleep(60)"])
+@pytest.mark.parametrize(
+    ("then", "timeout", "kind"),
+    [("sys.exit(1)", PATIENCE, ConnectionClosed), ("time.sleep(60)", 0.1, RequestTimeout)],
+    ids=["it ends", "it stays"],
+)
 def test_what_a_child_writes_to_stdout_and_is_no_message_is_shown_and_logged_though_it_is_json(
-    line, then, caplog
+    line, then, timeout, kind, caplog
 ):
     caplog.set_level("INFO", "mcp_ref.stdio")
     script = f"import sys, time\nprint({line!r}, flush=True)\n{then}"
-    with nothing_left(), pytest.raises((ConnectionClosed, RequestTimeout)) as problem:
+    with nothing_left(), silent_until(line, is_over=kind is ConnectionClosed), pytest.raises(kind) as problem:
         options = ClientOptions(on_stderr=lambda line: None, grace=0.1)
-        connect([sys.executable, "-c", script], revision=MODERN, timeout=1.0, options=options)
+        connect([sys.executable, "-c", script], revision=MODERN, timeout=timeout, options=options)
     assert str(problem.value).endswith(f"; it wrote to stdout, which is for messages alone:\n  {line}")
     assert f"what is no message: {line.encode()!r}" in caplog.text
 
