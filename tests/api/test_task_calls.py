@@ -1,5 +1,7 @@
 """Calls of tools that are tasks, or turn out to be, in both eras."""
 
+import concurrent.futures
+
 import pytest
 from peers import LEGACY, MODERN, PATIENCE
 from task_scripts import (
@@ -225,8 +227,9 @@ def test_a_future_that_waits_for_a_task_keeps_the_rules_of_futures(monkeypatch):
     with scripted(MODERN, {"tasks/get": lambda params: gets.pop(0)}) as (server, client):
         future = client.submit("tools/call", {"name": "render"})
         server.answers["tasks/get"] = state(MODERN, **poll(MODERN, 3_600_000))
+        assert concurrent.futures.wait([future], PATIENCE).done  # else 0.05 s may pass before there is a task
         for act in (future.result, future.exception):
-            with pytest.raises(TimeoutError) as caught:
+            with pytest.raises(TimeoutError, match="not over in time") as caught:
                 act(0.05)
             assert not isinstance(caught.value, RequestTimeout)
         with monkeypatch.context() as patch:
