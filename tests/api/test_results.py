@@ -197,7 +197,8 @@ def test_a_future_without_an_answer_ends_with_a_time_out_and_a_cancellation(gate
         outbox, said = client.asker.connection.outbox, []
         send = outbox.send
         monkeypatch.setattr(outbox, "send", lambda line, wait=None: (said.append(line), send(line, wait)))
-        future = call(client, "wait", timeout=0.05)
+        with client.asker.connection.clock.hold():  # until it is sent
+            future = call(client, "wait", timeout=0.05)
         with pytest.raises(RequestTimeout):
             future.result(PATIENCE)
         assert isinstance(future.exception(), TimeoutError)
@@ -399,8 +400,10 @@ def test_a_late_answer_to_a_timed_out_future_is_ignored():
     """
     notes = Notes()
     with connect(raw_server(script), revision=MODERN, options=ClientOptions(on_stderr=notes)) as client:
+        with client.asker.connection.clock.hold():  # until it is sent
+            late = call(client, "x", timeout=0.05)
         with pytest.raises(RequestTimeout):
-            call(client, "x", timeout=0.05).result(PATIENCE)
+            late.result(PATIENCE)
         notes.message("notifications/cancelled")
         assert call(client, "y").result(PATIENCE).text == "in time"
 
