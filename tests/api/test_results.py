@@ -739,6 +739,7 @@ def test_the_time_for_the_result_of_a_task_is_that_of_any_future():
     server = Scripted(MODERN, {"tasks/get": state(MODERN)})
     with connect(server, revision=MODERN, options=KNOWING_TASKS) as client:
         call = client.submit("tools/call", {"name": "render"})
+        assert concurrent.futures.wait([call], PATIENCE).done  # else 0.05 s may pass before there is a task
         for act in (call.result, call.exception):
             with pytest.raises(TimeoutError, match="not over in time") as caught:
                 act(0.05)
