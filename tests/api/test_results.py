@@ -37,6 +37,7 @@ from mcp_ref.api.tasks import Task
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.transports.streamable_http.http_errors import RefusedByStatus
 from mcp_ref.runtime.errors import LocalError
+from mcp_ref.runtime.threads.deadlines import Clock
 
 
 class Gate:
@@ -218,19 +219,38 @@ def test_waiting_less_long_than_the_future_takes_does_not_end_it(gate):
         assert future.result(PATIENCE).text == "through"
 
 
-def test_progress_restarts_the_time_out_of_a_future():
-    server = Server("slow")
-    steps = threading.Semaphore(0)
+class ClockByHand(Clock):
+    """It goes on when the test says so."""
+
+    seconds = 0.0
+
+    def now(self):
+        return self.seconds
+
+
+def test_progress_restarts_the_time_out_of_a_future(monkeypatch):
+    server, steps, heard, looks = Server("slow"), threading.Semaphore(0), threading.Semaphore(0), []
 
     @server.tool
     def work(ctx: Context) -> str:
-        for n in range(6):
-            steps.acquire(timeout=0.25)
+        for n in range(3):
+            assert steps.acquire(timeout=PATIENCE)
             ctx.progress(n)
         return "done"
 
+    expire = results.PendingCall._expire
+    monkeypatch.setattr(
+        results.PendingCall, "_expire", lambda future, call: (expire(future, call), looks.append(call))
+    )
     with connect(server) as client:
-        future = call(client, "work", timeout=1.2, on_progress=lambda *report: None)
+        clock = client.asker.connection.clock = ClockByHand()
+        future = call(client, "work", timeout=0.1, on_progress=lambda *report: heard.release())
+        for _ in range(3):
+            clock.seconds += 0.09
+            seen = len(looks)
+            assert eventually(lambda seen=seen: len(looks) > seen + 1)  # the second of them has seen the time
+            steps.release()
+            assert heard.acquire(timeout=PATIENCE)
         assert future.result(PATIENCE).text == "done"  # after more than the time-out
 
 
