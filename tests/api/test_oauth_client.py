@@ -30,6 +30,18 @@ def clean():
         yield
 
 
+LIFETIME = 3600
+"""Seconds for which tokens are good, unless a test says otherwise: none ends by itself while a test runs."""
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """`later(seconds)`: so much later it is from now on, by the clock that tells when a token ends."""
+    now, passed = time.time, []
+    monkeypatch.setattr(time, "time", lambda: now() + sum(passed))
+    return passed.append
+
+
 def oauth(site, **options):
     return OAuth(**{"user_agent": site.person, **options})
 
@@ -638,10 +650,9 @@ def test_a_refreshed_token_that_is_refused_leads_to_the_person():
         assert site.grants() == ["authorization_code", "refresh_token", "authorization_code"]
 
 
-def test_tokens_expired_are_renewed_before_they_are_refused():
-    with oauth_site(lifetime=0.3) as site, connected(site) as client:
-        site.change(lifetime=3600)
-        time.sleep(0.3)
+def test_tokens_expired_are_renewed_before_they_are_refused(later):
+    with oauth_site() as site, connected(site) as client:
+        later(LIFETIME)
         client.call_tool("a")
         client.call_tool("a")
         assert site.grants() == ["authorization_code", "refresh_token"]
@@ -663,18 +674,19 @@ def test_clock_skew(monkeypatch, skew):
         assert site.grants() == ["authorization_code", "refresh_token"]
 
 
-def test_where_no_token_can_be_had_in_advance_the_old_one_is_tried():
-    with oauth_site(lifetime=0.3) as site, connected(site) as client:
+def test_where_no_token_can_be_had_in_advance_the_old_one_is_tried(later, monkeypatch):
+    monkeypatch.setattr(oauth_client, "PAUSE_SECONDS", 10 * PATIENCE)
+    with oauth_site() as site, connected(site) as client:
         site.authorization_server._handle = lambda request, wire: wire.close()
-        time.sleep(0.3)
+        later(LIFETIME)
         asked = len(site.authorization_server.requests)
         for _ in range(5):
             assert client.call_tool("a").text == "x"
         assert len(site.authorization_server.requests) == asked + 1
 
 
-def test_while_a_person_is_asked_for_more_others_go_on_with_what_there_is():
-    with oauth_site(lifetime=0.3) as site:
+def test_while_a_person_is_asked_for_more_others_go_on_with_what_there_is(later):
+    with oauth_site() as site:
         inside, go_on = threading.Event(), threading.Event()
 
         def person(url):
@@ -688,7 +700,7 @@ def test_while_a_person_is_asked_for_more_others_go_on_with_what_there_is():
             with ThreadPoolExecutor(1) as pool:
                 writing = pool.submit(client.call_tool, "write")
                 assert inside.wait(PATIENCE)
-                time.sleep(0.3)
+                later(LIFETIME)
                 assert client.call_tool("a").text == "x"
                 go_on.set()
                 assert writing.result(PATIENCE).text == "x"
@@ -722,10 +734,9 @@ def test_100_threads_that_find_the_token_expired_at_the_same_moment_do_one_refre
         assert site.grants() == ["authorization_code", "refresh_token"]
 
 
-def test_100_threads_that_know_it_to_be_expired_do_one_refresh_too():
-    with oauth_site(lifetime=0.3) as site, connected(site) as client:
-        site.change(lifetime=3600)
-        time.sleep(0.3)
+def test_100_threads_that_know_it_to_be_expired_do_one_refresh_too(later):
+    with oauth_site() as site, connected(site) as client:
+        later(LIFETIME)
         go = threading.Barrier(100)
 
         def headers(number):
@@ -930,12 +941,11 @@ class Machine:
         )
 
 
-def test_a_grant_gets_tokens_without_a_person_and_others_when_they_end():
+def test_a_grant_gets_tokens_without_a_person_and_others_when_they_end(later):
     options = {"client_id": "m", "client_secret": "s", "grant": Machine()}
-    with oauth_site(challenge='Bearer scope="a"', refreshes=False, lifetime=0.3) as site:
+    with oauth_site(challenge='Bearer scope="a"', refreshes=False) as site:
         with connected(site, **options) as client:
-            site.change(lifetime=3600)
-            time.sleep(0.3)
+            later(LIFETIME)
             client.call_tool("a")
             client.call_tool("a")
         assert site.grants() == ["client_credentials"] * 2
