@@ -776,6 +776,30 @@ def test_two_flows_at_once_ask_the_person_once():
         assert len(site.asked) == 1
 
 
+class Crowd:
+    """Threads that call a tool at the same moment; which of them have begun their request is known.
+
+    What a person refuses is refused to requests that had begun before, and to no later ones.
+    """
+
+    def __init__(self, client):
+        self._client, self._auth = client, client.asker.line._exchanges.auth
+        self._headers, self._auth.headers = self._auth.headers, self._begin
+        self._begun, self._count = set(), 1
+
+    def _begin(self, *given):
+        self._begun.add(threading.get_ident())
+        return self._headers(*given)
+
+    def has_begun(self):
+        return eventually(lambda: len(self._begun) >= self._count)
+
+    def answers(self, count, tool):
+        """What so many threads hear."""
+        self._begun, self._count = set(), count
+        return answers_of(self._client, count, tool)
+
+
 def answers_of(client, count, tool):
     """What so many threads hear that call a tool at the same moment."""
     go = threading.Barrier(count)
@@ -791,34 +815,35 @@ def answers_of(client, count, tool):
         return list(pool.map(call, range(count)))
 
 
-def says_no(site):
-    """A person who refuses, after a moment."""
+def says_no(site, crowd):
+    """A person who refuses, once the whole crowd has begun to ask."""
     site.change(redirect={"code": None, "error": "access_denied"})
 
     def person(url):
-        time.sleep(0.2)
+        assert crowd.has_begun()
         return site.person(url)
 
     return person
 
 
-def test_60_threads_ask_a_person_who_says_no_once_and_later_once_more():
-    with oauth_site(lifetime=0.3) as site:
+def test_60_threads_ask_a_person_who_says_no_once_and_later_once_more(later):
+    with oauth_site() as site:
         people = [site.person]
         with connect(site.url, auth=OAuth(user_agent=lambda url: people[-1](url)), revision=MODERN) as client:
             client.call_tool("a")
-            time.sleep(0.3)
+            crowd = Crowd(client)
+            later(LIFETIME)
             site.valid.clear()
             site.refresh_tokens.clear()
-            people.append(says_no(site))
-            assert set(answers_of(client, 60, "a")) == {(AuthorizationError, "access_denied")}
+            people.append(says_no(site, crowd))
+            assert set(crowd.answers(60, "a")) == {(AuthorizationError, "access_denied")}
             assert len(site.asked) == 2
             with pytest.raises(AuthorizationError, match="access_denied") as told:
                 client.call_tool("a")
             assert told.value.issuer == site.issuer
             assert len(site.asked) == 3
-            site.change(redirect={}, lifetime=3600)
-            assert set(answers_of(client, 10, "a")) == {"x"}
+            site.change(redirect={})
+            assert set(crowd.answers(10, "a")) == {"x"}
             assert len(site.asked) == 4
 
 
@@ -837,9 +862,10 @@ def test_30_threads_whose_step_up_a_person_refuses_ask_once():
         people = [site.person]
         with connect(site.url, auth=OAuth(user_agent=lambda url: people[-1](url)), revision=MODERN) as client:
             site.needed = {"write": "write", "admin": "admin"}
-            people.append(says_no(site))
+            crowd = Crowd(client)
+            people.append(says_no(site, crowd))
             for number, tool in enumerate(("write", "admin"), 2):
-                assert set(answers_of(client, 30, tool)) == {(AuthorizationError, "access_denied")}
+                assert set(crowd.answers(30, tool)) == {(AuthorizationError, "access_denied")}
                 assert len(site.asked) == number
 
 
