@@ -8,6 +8,7 @@
     source(...)                    the text of a server child made with this package
     one_sentence(message)          what an error says, checked
     nothing_left()                 around a test: it leaves no thread and no child process behind
+    port_kept()                    a port for a child to listen at, which nothing else is given meanwhile
     plain(value)                   the id of a case, which is the same in every run
 
 Every wait has the limit PATIENCE and ends as soon as what is waited for is there.
@@ -19,7 +20,9 @@ import contextlib
 import json
 import os
 import queue
+import random
 import re
+import socket
 import subprocess
 import sys
 import textwrap
@@ -437,6 +440,28 @@ def one_sentence(message: str) -> str:
 
 
 # ----------------------------------------------------------------------- around a test
+
+PORTS = range(10_000, 20_000)
+"""Below those that a system gives to sockets that ask for any: it gives none of these away."""
+
+
+@contextlib.contextmanager
+def port_kept() -> Iterator[int]:
+    """A free port of this machine, for who must be told it before it listens there, and for nobody.
+
+    Until the block ends no other process of the tests is given it: who has the UDP port of a number has its
+    TCP port too, which itself stays free.
+    """
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as kept:
+            try:
+                kept.bind(("127.0.0.1", port))
+                socket.create_server(("127.0.0.1", port)).close()
+            except OSError:
+                continue
+            yield port
+            return
+    raise OSError("no port is free")
 
 
 def eventually(condition: Callable[[], Any], timeout: float = PATIENCE) -> bool:

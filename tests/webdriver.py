@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 import requests
+from peers import port_kept
 
 SECONDS = 60.0
 """For a page, a browser that starts, an element that appears."""
@@ -126,11 +127,12 @@ class Chromium:
 @contextlib.contextmanager
 def chromium(folder: Path) -> Iterator[Chromium]:
     """A browser with a profile of its own; it is ended, with its driver."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = ["chromedriver", f"--port={port}", f"--log-path={folder / 'chromedriver.log'}"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as driver:
+    with contextlib.ExitStack() as running:
+        port = running.enter_context(port_kept())
+        command = ["chromedriver", f"--port={port}", f"--log-path={folder / 'chromedriver.log'}"]
+        driver = running.enter_context(
+            subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        )
         try:
             assert _answers(driver, port), (folder / "chromedriver.log").read_text()[-2000:]
             browser = Chromium(f"http://127.0.0.1:{port}", folder / "profile")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peers import PATIENCE
+from peers import PATIENCE, port_kept
 
 from mcp_ref.cli import actions, terminal
 from mcp_ref.cli.main import main
@@ -204,9 +204,8 @@ def test_a_wrong_path_is_exit_code_3(url: str, capsys: Captured) -> None:
 
 
 def test_a_port_that_nobody_listens_at_is_exit_code_4(capsys: Captured) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    assert main(["tools", "--", f"http://127.0.0.1:{port}/mcp"]) == 4
+    with port_kept() as port:
+        assert main(["tools", "--", f"http://127.0.0.1:{port}/mcp"]) == 4
     assert f"no connection to 127.0.0.1:{port}" in capsys.readouterr().err
 
 

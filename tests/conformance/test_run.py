@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peers import nothing_left
+from peers import nothing_left, port_kept
 from web import Request, Wire, web
 
 sys.path.insert(1, str(Path(__file__).resolve().parent))
@@ -208,10 +208,9 @@ def test_what_a_command_printed_and_its_exit_code_are_kept() -> None:
 
 
 def test_a_server_that_ends_by_itself_is_a_fault() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-S", "-c", "import sys; sys.exit(3)"], start_new_session=True
-    ) as process:
-        assert not run.is_there(process, run.free_port())
+    ends = [sys.executable, "-S", "-c", "import sys; sys.exit(3)"]
+    with port_kept() as port, subprocess.Popen(ends, start_new_session=True) as process:
+        assert not run.is_there(process, port)
         assert run.ended(process) == ["the everything server had ended before, with 3"]
 
 

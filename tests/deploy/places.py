@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from peers import PATIENCE, ROOT, eventually
+from peers import PATIENCE, ROOT, eventually, port_kept
 
 __all__ = ["DEPLOY", "Place", "flask", "flask_in_gunicorn", "gunicorn", "nginx", "waitress"]
 
@@ -216,10 +216,8 @@ def _program() -> str:
 def nginx(folder: Path, *options: str, defaults: bool = False, more: str = "", **settings: str):
     """gunicorn behind nginx: the site of docs/examples/deploy, or `defaults` alone."""
     program = _program()
-    with gunicorn(folder, *options, **settings) as place:
+    with gunicorn(folder, *options, **settings) as place, port_kept() as port:
         site = _DEFAULTS if defaults else (DEPLOY / "nginx.conf").read_text()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
         site = site.replace("127.0.0.1:8000", f"127.0.0.1:{place.own_port}").replace(
             "127.0.0.1:8080", f"127.0.0.1:{port}"
         )

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from peers import ENV, PATIENCE, eventually
+from peers import ENV, PATIENCE, eventually, port_kept
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / "docs" / "examples" / "auth"
@@ -51,14 +51,6 @@ def run(*words, **environment):
         text=True,
         timeout=60,
     )
-
-
-def free_ports(number):
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [str(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +97,14 @@ def test_no_secret_is_shown(shown):
     assert max(map(len, shown.splitlines())) <= 130
 
 
-def test_the_server_and_the_client_are_programs_of_their_own():
+@pytest.fixture
+def ports():
+    with port_kept() as one, port_kept() as another:
+        yield str(one), str(another)
+
+
+def test_the_server_and_the_client_are_programs_of_their_own(ports):
     """The client opens a browser: here a program that logs in as Ada and allows what is asked."""
-    ports = free_ports(2)
     server = subprocess.Popen(
         [sys.executable, "-W", "error", "notes_server.py", *ports],
         cwd=PLACE,

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from peers import PATIENCE, eventually
+from peers import PATIENCE, eventually, port_kept
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -116,10 +116,10 @@ def _listens(port: int) -> bool:
 
 
 @pytest.fixture
-def port() -> str:
+def port() -> Iterator[str]:
     """Instead of 8000, where something else may be."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return str(free.getsockname()[1])
+    with port_kept() as kept:
+        yield str(kept)
 
 
 def test_the_samples_of_readme_over_http_do_what_it_says(python: str, port: str, tmp_path: Path) -> None:

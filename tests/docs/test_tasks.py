@@ -6,6 +6,7 @@ docs/tasks/troubleshooting.rst has a test of its own, test_troubleshooting.
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import inspect
 import json
@@ -29,7 +30,7 @@ import pytest
 import requests
 from docs.vendors import Anthropic, OpenAI, Raw, Vendor
 from http_peers import serving
-from peers import ENV, PATIENCE, ROOT, eventually, nothing_left
+from peers import ENV, PATIENCE, ROOT, eventually, nothing_left, port_kept
 
 import mcp_ref
 from mcp_ref import Client, ClientOptions, Context, Server, connect, connect_all
@@ -261,10 +262,12 @@ run_simple("127.0.0.1", int(sys.argv[1]), application, threaded=True)
 def test_a_django_project_with_a_server(tmp_path: Path) -> None:
     for path in (EXAMPLES / "web" / "django_site").glob("*.py"):
         shutil.copy(path, tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-c", SERVE_DJANGO, str(port)]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as child:
+    with contextlib.ExitStack() as running:
+        port = running.enter_context(port_kept())
+        command = [sys.executable, "-c", SERVE_DJANGO, str(port)]
+        child = running.enter_context(
+            subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        )
         try:
             assert eventually(lambda: child.poll() is not None or listens(port))
             with connect(f"http://127.0.0.1:{port}/mcp", check=True) as client:

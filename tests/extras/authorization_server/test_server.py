@@ -1,5 +1,6 @@
 """extras/authorization_server/server: paths, methods, hosts, origins, failures; and what a process does."""
 
+import contextlib
 import json
 import os
 import signal
@@ -10,7 +11,7 @@ import threading
 import pytest
 import requests
 from oauth_peers import RESOURCE, SCOPES, Browser, authorization, log_in
-from peers import ENV, PATIENCE
+from peers import ENV, PATIENCE, port_kept
 
 from mcp_ref.extras.authorization_server import AuthorizationServer
 from mcp_ref.runtime.jose import new_key
@@ -161,10 +162,8 @@ def test_the_key_may_be_given(auth):
 
 RUN = """
 from mcp_ref.extras.authorization_server import AuthorizationServer
-import socket
-with socket.socket() as probe:
-    probe.bind(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
+import sys
+port = int(sys.argv[1])
 auth = AuthorizationServer(f"http://127.0.0.1:{port}", users={}, resources=["https://a.example"], scopes={})
 auth.run(port=port, on_ready=lambda issuer: print(issuer, flush=True))
 print("ended")
@@ -173,9 +172,11 @@ print("ended")
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_process_serves_until_a_signal(number):
-    with subprocess.Popen(
-        [sys.executable, "-c", RUN], env={**os.environ, **ENV}, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with contextlib.ExitStack() as running:
+        command = [sys.executable, "-c", RUN, str(running.enter_context(port_kept()))]
+        process = running.enter_context(
+            subprocess.Popen(command, env={**os.environ, **ENV}, stdout=subprocess.PIPE, text=True)
+        )
         issuer = process.stdout.readline().strip()
         try:
             assert requests.get(f"{issuer}/jwks", timeout=PATIENCE).status_code == 200
