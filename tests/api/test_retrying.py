@@ -1,14 +1,13 @@
 """api/retrying: which requests are sent again, and which are not."""
 
-import socket
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from email.utils import formatdate
 
 import pytest
 import requests
-from peers import MODERN, PATIENCE, eventually, nothing_left
+from peers import MODERN, PATIENCE, eventually, nothing_left, port_kept
 from requests.adapters import HTTPAdapter
 from web import opened, text, web
 
@@ -352,45 +351,46 @@ def test_a_future_is_not_sent_again():
 # -- the connection --------------------------------------------------------------------------------
 
 
-def free_port():
-    with closing(socket.create_server(("127.0.0.1", 0))) as found:
-        return found.getsockname()[1]
+@pytest.fixture
+def port():
+    """Nobody listens there, but who is told to."""
+    with port_kept() as kept:
+        yield kept
 
 
 @eras
-def test_a_server_that_is_not_there_yet_is_waited_for(revision):
-    port, server, given = free_port(), Server("late"), {}
+def test_a_server_that_is_not_there_yet_is_waited_for(revision, port, monkeypatch):
+    """It comes when the client has been refused, and waits."""
+    server, given = Server("late"), []
 
     @server.tool
     def hello() -> str:
         return "hello"
 
-    there, app = threading.Event(), server.wsgi_app()
+    app = server.wsgi_app()
 
-    def begin():
-        there.wait(PATIENCE)
-        http = HttpServer(app, "127.0.0.1", port, Limits(100, max_body_bytes=1 << 20))
-        given["http"] = http
-        http.serve()
+    def begin(self, pause, problem):
+        assert isinstance(problem, NotReached)
+        if not given:
+            http = HttpServer(app, "127.0.0.1", port, Limits(100, max_body_bytes=1 << 20))
+            thread = threading.Thread(target=http.serve)
+            thread.start()
+            given.extend([http, thread])
 
-    thread = threading.Thread(target=begin)
-    thread.start()
-    threading.Timer(0.3, there.set).start()
+    monkeypatch.setattr(retrying.Attempts, "_sleep", begin)
     try:
-        retry = Retry(100, pause=0.05, longest=0.1)
-        with connect(f"http://127.0.0.1:{port}/mcp", revision=revision, retry=retry) as client:
+        with connect(f"http://127.0.0.1:{port}/mcp", revision=revision, retry=Retry(1)) as client:
             assert client.call_tool("hello").text == "hello"
     finally:
-        there.set()
-        assert eventually(lambda: "http" in given)
-        given["http"].stop()
+        http, thread = given
+        http.stop()
         app.close(0.0)
-        given["http"].close(0.5)
+        http.close(0.5)
         thread.join(PATIENCE)
 
 
-def test_a_server_that_is_not_there_at_all_is_an_error_that_says_nothing_was_sent():
-    url = f"http://127.0.0.1:{free_port()}/mcp"
+def test_a_server_that_is_not_there_at_all_is_an_error_that_says_nothing_was_sent(port):
+    url = f"http://127.0.0.1:{port}/mcp"
     with nothing_left(), pytest.raises(NotReached, match="no connection to"):
         connect(url, retry=Retry(2, pause=0.01))
 
