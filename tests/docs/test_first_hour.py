@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from http_peers import serving
-from peers import ENV, PATIENCE, ROOT, nothing_left
+from peers import ENV, PATIENCE, ROOT, eventually, nothing_left, port_kept
 
 from mcp_ref import ClientOptions, Server, ToolError, connect
 
@@ -140,28 +140,47 @@ def test_a_remote_client_tries_again() -> None:
     assert app.called == 3
 
 
+WAITS = """
+import runpy, sys
+from mcp_ref.api import retrying
+
+def sleep(self, pause, problem):
+    print(type(problem).__name__, file=sys.stderr, flush=True)
+    input()
+
+retrying.Attempts._sleep = sleep
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a script whose pauses between two attempts are told, and last until there is a line of input."""
+
+
 def test_a_remote_client_waits_for_a_server_that_starts() -> None:
-    server = calculator()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    found: list[subprocess.CompletedProcess[str]] = []
-    client = threading.Thread(
-        target=lambda: found.append(run("remote_client", f"http://127.0.0.1:{port}/mcp"))
-    )
-    client.start()
-    time.sleep(0.5)  # it has been refused once or twice; if it is slower to start, nothing is lost
-    command = [
-        sys.executable,
-        "-m",
-        "mcp_ref",
-        "serve",
-        str(Path(ROOT, "docs/examples/quickstart_server.py")),
-    ]
-    with subprocess.Popen([*command, "--http", str(port)], cwd=ROOT, stderr=subprocess.PIPE) as child:
-        client.join(PATIENCE)
-        child.terminate()
-    assert server.info["name"] == "calculator"
-    assert found[0].stdout == "weights speaks 2026-07-28\n- add\n- convert\n3\n", found[0].stderr
+    script, quickstart = FOLDER / "remote_client.py", Path(ROOT, "docs/examples/quickstart_server.py")
+    with contextlib.ExitStack() as running:
+        port = running.enter_context(port_kept())
+
+        def start(*words: Any) -> subprocess.Popen[str]:
+            command = [sys.executable, *map(str, words)]
+            ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            environment = {"PATH": "/usr/bin:/bin", **ENV}
+            child = subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **ends)
+            running.enter_context(child)
+            running.callback(child.kill)
+            return child
+
+        client = start("-W", "error", "-c", WAITS, script, f"http://127.0.0.1:{port}/mcp")
+        assert client.stderr is not None
+        assert client.stderr.readline() == "NotReached\n"
+        server = start("-m", "mcp_ref", "serve", quickstart, "--http", port)
+        assert eventually(lambda: server.poll() is not None or _listens(port))
+        said = client.communicate("\n", timeout=60)
+    assert said == ("weights speaks 2026-07-28\n- add\n- convert\n3\n", "")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.parametrize(
