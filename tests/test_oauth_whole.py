@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,15 @@ from peers import MODERN
 from mcp_ref import Context, FileTokens, HttpError, JwtVerifier, OAuth, ResourceServer, Server, connect
 
 ERAS = ["2025-03-26", "2025-11-25", MODERN]
+Later = Callable[[float], None]
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Later:
+    """Has the clock of this process, which is that of both servers and of the client, go ahead at once."""
+    ahead, clock = [0.0], time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + sum(ahead))
+    return ahead.append
 
 
 class Whole:
@@ -91,15 +101,20 @@ def test_from_connect_to_a_tool_and_to_one_that_needs_more(revision: str) -> Non
         assert site.consents == 2
 
 
-def test_tokens_that_end_are_renewed_and_refresh_tokens_rotate(tmp_path: Any) -> None:
-    with whole(token_seconds=1) as site:
-        store = FileTokens(tmp_path / "tokens")
+def test_tokens_that_end_are_renewed_and_refresh_tokens_rotate(tmp_path: Any, later: Later) -> None:
+    with whole(token_seconds=600) as site:
+        file = tmp_path / "tokens"
+        seen: dict[str, set[str]] = {"access_token": set(), "refresh_token": set()}
         for _ in range(2):
-            with connect(site.url, auth=site.oauth(store=store), revision=MODERN) as client:
+            auth = site.oauth(store=FileTokens(file))
+            with connect(site.url, auth=auth, revision=MODERN) as client:
                 for _ in range(2):
                     assert "ada" in client.call_tool("who").text
-                    time.sleep(1.1)
+                    for name, tokens in seen.items():
+                        tokens.update(re.findall(f'"{name}": *"([^"]+)"', file.read_text()))
+                    later(1000)
         assert site.consents == 1
+        assert {name: len(tokens) for name, tokens in seen.items()} == dict.fromkeys(seen, 4)
 
 
 def test_another_person_gets_tokens_of_their_own() -> None:
