@@ -4,7 +4,8 @@
 
 Options: `registration` (whether clients may register), `methods` (of client authentication), `oidc` (metadata
 only at OpenID's place, of an issuer with a path), `seconds` (that a token lives), `key` (a public JWK, of the
-client `notes-key`), `iss` (whether it names itself in its authorization responses).
+client `notes-key`), `iss` (whether it names itself in its authorization responses), `clock` (the file of the
+clock that it goes by, see clocks.py).
 
 It tells the URL of the MCP server in the first line of its output, and serves until SIGTERM. Consent is given
 at once, as if a person had clicked. Access tokens are JWTs (RFC 9068), for the resource that was asked for.
@@ -17,6 +18,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 from wsgiref.types import WSGIApplication
 
@@ -31,6 +33,7 @@ from authlib.oauth2.rfc7523 import JWTBearerClientAssertion
 from authlib.oauth2.rfc7591 import ClientRegistrationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
 from authlib.oauth2.rfc9207 import IssuerParameter
+from clocks import Clock
 from flask import Flask, Response, jsonify, request
 from joserfc import jwk, jwt
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -362,6 +365,8 @@ class Silent(WSGIRequestHandler):
 
 def main(options: str) -> None:
     foreign = Foreign(json.loads(options))
+    if "clock" in foreign.options:
+        time.time = Clock(Path(foreign.options["clock"]))
     foreign.known()
     issuing = make_server("127.0.0.1", 0, foreign.app, threaded=True, request_handler=Silent)
     path = "/tenant" if foreign.options.get("oidc") else ""

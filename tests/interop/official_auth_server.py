@@ -2,7 +2,7 @@
 
 Options: `seconds` (that an access token lives), `assertions` (whether it takes ID-JAGs; then `key` is the
 public JWK of the identity provider), `slash` (whether its issuer ends with one, as it does where it was given
-as a URL).
+as a URL), `clock` (the file of the clock that it goes by, see clocks.py).
 
 It tells the URL of its MCP server in the first line of its output, and serves until SIGTERM. Consent is given
 at once. The provider is as small as the SDK's interface lets it be.
@@ -13,9 +13,11 @@ import secrets
 import socket
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import uvicorn
+from clocks import Clock
 from joserfc import jwk, jwt
 from mcp.server.auth.provider import (
     AccessToken,
@@ -176,6 +178,8 @@ class Announced(uvicorn.Server):
 
 
 def main(options: str) -> None:
+    if "clock" in json.loads(options):
+        time.time = Clock(Path(json.loads(options)["clock"]))
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"

@@ -20,6 +20,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 import requests
+from interop.clocks import Clock
 from interop.consent import Consent
 from interop.http_children import serving
 from peers import MODERN, PATIENCE, nothing_left
@@ -66,20 +67,22 @@ def test_an_issuer_with_a_slash_at_its_end(serve: Serve) -> None:
     assert added(serve(slash=True), OAuth(user_agent=Consent())) == "3"
 
 
-def test_a_token_that_ends_is_refreshed_without_the_person(serve: Serve) -> None:
+def test_a_token_that_ends_is_refreshed_without_the_person(serve: Serve, clock: Clock) -> None:
     consent = Consent()
-    with connect(serve(seconds=2), auth=OAuth(user_agent=consent)) as client:
+    with connect(serve(seconds=600, clock=str(clock)), auth=OAuth(user_agent=consent)) as client:
         for _ in range(3):
             assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
-            time.sleep(2.1)
+            clock.later(700)
     assert len(consent.asked) == 1
 
 
-def test_tokens_of_a_file_are_used_and_renewed_by_the_next_connection(serve: Serve, tmp_path: Path) -> None:
-    consent, url = Consent(), serve(seconds=2)
+def test_tokens_of_a_file_are_used_and_renewed_by_the_next_connection(
+    serve: Serve, clock: Clock, tmp_path: Path
+) -> None:
+    consent, url = Consent(), serve(seconds=600, clock=str(clock))
     for _ in range(3):
         assert added(url, OAuth(user_agent=consent, store=FileTokens(tmp_path / "tokens"))) == "3"
-        time.sleep(3.2)  # the SDK counts whole seconds
+        clock.later(700)
     assert len(consent.asked) == 1
 
 
@@ -101,10 +104,10 @@ def test_a_client_that_is_not_known_is_told(serve: Serve) -> None:
         connect(serve(), auth=OAuth(client_id="never registered", user_agent=stays), revision=MODERN)
 
 
-def test_threads_that_call_at_once_ask_the_person_once(serve: Serve) -> None:
+def test_threads_that_call_at_once_ask_the_person_once(serve: Serve, clock: Clock) -> None:
     consent, texts = Consent(), []
-    with connect(serve(seconds=2), auth=OAuth(user_agent=consent)) as client:
-        time.sleep(2.1)
+    with connect(serve(seconds=600, clock=str(clock)), auth=OAuth(user_agent=consent)) as client:
+        clock.later(700)
         threads = [
             threading.Thread(target=lambda: texts.append(client.call_tool("add", {"a": 1, "b": 2}).text))
             for _ in range(20)
