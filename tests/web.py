@@ -271,6 +271,10 @@ def certificate(place: Path) -> tuple[ssl.SSLContext, str]:
     return tls, str(place / "cert.pem")
 
 
+LIMITS = (0.2, 2.0, 8.0)
+"""Seconds of a request that is to be given up after it has arrived: more of them if it had not by then."""
+
+
 @contextlib.contextmanager
 def talking(
     handle: Handler, revision: str = MODERN, session: str | None = None, *, get: bool = False, **options: Any
