@@ -323,12 +323,12 @@ def test_the_hook_says_who_asks_and_who_may_not(server):
 
 
 def test_too_many_requests_are_429_with_the_time_to_come_back(server):
-    with endpoint(server, rate=Limit(rate=0.1, burst=2)) as at, Peer(at.port) as peer:
+    with endpoint(server, rate=Limit(rate=0.01, burst=2)) as at, Peer(at.port) as peer:
         assert "tools" in peer.request("tools/list")
         assert "tools" in peer.request("tools/list")
         with peer.ask("tools/list") as reply:
             assert reply.status == 429
-            assert int(reply.headers["retry-after"]) == 10
+            assert 100 - PATIENCE < int(reply.headers["retry-after"]) <= 100
 
 
 def test_each_principal_has_a_rate_of_its_own(server):
