@@ -29,6 +29,9 @@ from mcp_ref.basic.transports.streamable_http.sending import StreamableHttp
 
 HERE = Path(__file__).parent
 
+LIMITS = (0.5, 3.0, PATIENCE)
+"""Seconds of a call that is to be given up while it runs: more of them if it had not begun by then."""
+
 
 @contextlib.contextmanager
 def serving(script: str, *arguments: str, env: dict[str, str] | None = None, ends: int = 0) -> Iterator[str]:

@@ -10,6 +10,7 @@ This is the one folder of tests with asyncio in it: the SDK has no other way to 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -21,6 +22,7 @@ import anyio
 import mcp_types as types
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from interop.http_children import LIMITS
 from interop.sdk_processes import reaped
 from mcp import Client, ClientSession, StdioServerParameters
 from mcp.client.extension import ClientExtension, NotificationBinding
@@ -453,11 +455,24 @@ def test_a_call_that_the_client_gives_up_is_stopped(revision):
 @pytest.mark.parametrize("revision", NEWEST)
 def test_a_call_that_takes_too_long_is_stopped(revision):
     async def session():
+        running = anyio.Event()
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            running.set()
+
         async with official(revision) as client:
-            with pytest.raises(MCPError) as caught:
-                await client.call_tool("wait", read_timeout_seconds=0.2)
-            assert caught.value.code == types.REQUEST_TIMEOUT
-            assert "null" not in text_of(await client.call_tool("cancellations_seen"))
+            for seconds in LIMITS:
+                with pytest.raises(MCPError) as caught:
+                    await client.call_tool(
+                        "wait", read_timeout_seconds=seconds, progress_callback=on_progress
+                    )
+                assert caught.value.code == types.REQUEST_TIMEOUT
+                if running.is_set():
+                    break
+            assert running.is_set()
+            seen = json.loads(text_of(await client.call_tool("cancellations_seen")))
+            assert seen
+            assert None not in seen
 
     run(session)
 
