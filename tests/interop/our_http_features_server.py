@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from pathlib import Path
 from typing import Annotated, Any
 
 from mcp_ref import Context, Server
@@ -9,12 +10,17 @@ from mcp_ref.schema import REVISIONS
 
 server = Server("ours", version="1.2.3", revisions=sys.argv[1:] or REVISIONS)
 gates: dict[str, threading.Event] = {}
+begins: dict[str, threading.Event] = {}
 ends: dict[str, str] = {}
 ended = threading.Condition()
 
 
 def gate(name: str) -> threading.Event:
     return gates.setdefault(name, threading.Event())
+
+
+def begun(name: str) -> threading.Event:
+    return begins.setdefault(name, threading.Event())
 
 
 def end(name: str, how: str) -> None:
@@ -34,6 +40,7 @@ def hold(name: str, ctx: Context, says: int = 0) -> str:
     """Goes on as soon as somebody opens it: silently, or after it has told of its progress."""
     for n in range(says):
         ctx.progress(n + 1)
+    begun(name).set()
     try:
         while not gate(name).wait(0.01):
             ctx.check_cancelled()
@@ -47,19 +54,31 @@ def hold(name: str, ctx: Context, says: int = 0) -> str:
 
 
 @server.tool
-def release(name: str, after: float = 0) -> None:
-    """Opens it, now or later."""
-    if after:
-        threading.Timer(after, gate(name).set).start()
+def has_begun(name: str) -> bool:
+    """Whether a call of `hold` runs; it is waited for."""
+    return begun(name).wait(20)
+
+
+@server.tool
+def release(name: str, once: str = "") -> None:
+    """Opens it, now or once there is a file."""
+    if once:
+        threading.Thread(target=release_once, args=(name, Path(once)), daemon=True).start()
     else:
         gate(name).set()
+
+
+def release_once(name: str, file: Path) -> None:
+    while not file.exists() and not gate(name).wait(0.01):
+        pass
+    gate(name).set()
 
 
 @server.tool
 def how_it_ended(name: str) -> str:
     """What became of a call of `hold`; it is waited for."""
     with ended:
-        ended.wait_for(lambda: name in ends, 5)
+        ended.wait_for(lambda: name in ends, 20)
         return ends.get(name, "not yet")
 
 
@@ -95,7 +114,7 @@ def mirrored(
 @server.tool
 def confirm(ctx: Context) -> str:
     """Asks for yes or no."""
-    return ctx.elicit("Sure?", timeout=5).action
+    return ctx.elicit("Sure?", timeout=20).action
 
 
 @server.tool
