@@ -208,8 +208,11 @@ class Answering:
             self._events.run(lambda p: hears_all(method, p), params, size=size)
 
     def close(self) -> None:
-        """The client is closed: end the wait for callbacks, and the tasks that this client runs."""
+        """The client is closed: end the waits for callbacks and for news of tasks, and the tasks that this
+        client runs."""
         self.callbacks.close()
+        for news in list(self._task_news):
+            news.told.set()
         self.tasks.close(TASKS_CLOSE_SECONDS)
 
     def lost(self, connection: Connection) -> None:

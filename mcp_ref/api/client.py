@@ -108,7 +108,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         )
 
     def __repr__(self) -> str:
-        info, state = self.server_info, ", closed" if self.asker.is_closed else ""
+        info, state = self.server_info, ", closed" if self.asker.closing.is_set() else ""
         return f"<Client of {brief(info.get('name'))} {brief(info.get('version'))} in {self.revision}{state}>"
 
     # -- what was negotiated -------------------------------------------------------------------------
@@ -469,7 +469,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         """
         if self.asker.connection.is_inherited:  # a forked child: the parent will end all this
             return
-        self.asker.close()
+        self.asker.closing.set()
         is_ours = threading.current_thread().name.startswith("mcp_ref")
         if not self._closing.acquire(timeout=0.0 if is_ours else MAX_CLOSE_SECONDS):
             return

@@ -260,7 +260,7 @@ def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str], known
         begun.get()(client)
         client.asker.open()
     except BaseException as problem:
-        was_closed = client.asker.is_closed
+        was_closed = client.asker.closing.is_set()
         client.close()
         # Some legacy servers exit when they get a request before initialize: try once more, with
         # initialize first. Not if the server never read our request: then it ended for another reason.

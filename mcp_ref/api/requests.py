@@ -167,17 +167,6 @@ class Asker:
     # -- the connection ------------------------------------------------------------------------------
 
     @property
-    def is_closed(self) -> bool:
-        """Whether the client was closed."""
-        return self.closing.is_set()
-
-    def close(self) -> None:
-        """The client is closed: wake the threads that wait until it is time to look at a task."""
-        self.closing.set()
-        for news in list(self.task_news):
-            news.told.set()
-
-    @property
     def connection(self) -> Connection:
         """The connection as it is now, whether or not it still works."""
         return self.line.connection

@@ -27,7 +27,7 @@ Threads     the caller's: it waits between two attempts.
 
 from __future__ import annotations
 
-import time
+import threading
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -146,7 +146,7 @@ class Closes(Protocol):
     def tools(self) -> KnownTools: ...
 
     @property
-    def is_closed(self) -> bool: ...
+    def closing(self) -> threading.Event: ...
 
 
 class Attempts:
@@ -196,15 +196,9 @@ class Attempts:
 
     def _sleep(self, pause: float, problem: McpError) -> None:
         """Wait so many seconds. Raises the problem if the client is closed meanwhile."""
-        end = time.monotonic() + pause
-        while (left := end - time.monotonic()) > 0:
-            if self._client.is_closed:
-                raise problem
-            time.sleep(min(left, MAX_NAP_SECONDS))
+        if self._client.closing.wait(pause):
+            raise problem
 
-
-MAX_NAP_SECONDS = 0.1
-"""Seconds between two looks, in a pause, whether the client was closed."""
 
 CHANCE_OF_A_PAUSE = 0.1
 """A random part of a pause, at most this, is added to it: so many clients do not come back at one moment."""

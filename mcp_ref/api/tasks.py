@@ -244,7 +244,7 @@ class Task:
         """
         until = self._due if deadline is None else min(self._due, deadline)
         told = news.wait(max(0.0, until - time.monotonic()))
-        self._check_open()
+        self.check_open()
         if told is not None:
             self.set(told)
         elif deadline is not None and deadline - time.monotonic() < LOOK_SECONDS:
@@ -279,13 +279,13 @@ class Task:
         """Wait until the next look is due. Raises RequestTimeout, ConnectionClosed."""
         until = self._due if deadline is None else min(self._due, deadline)
         self.asker.closing.wait(max(0.0, until - time.monotonic()))
-        self._check_open()
+        self.check_open()
         if deadline is not None and time.monotonic() >= deadline:
             raise self.late()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
         """Raises ConnectionClosed if the client was closed, which ends every pause."""
-        if self.asker.is_closed:
+        if self.asker.closing.is_set():
             raise ConnectionClosed(CLOSED)
 
     def fetch(self, deadline: float | None) -> None:
@@ -501,6 +501,7 @@ def _look_after(task: Task, problem: McpError | CancelledError, deadline: float 
     except RequestTimeout:
         raise
     except McpError:
+        task.check_open()
         raise problem from None
     if task.status == "cancelled":
         raise task.cancelled() from None

@@ -1036,7 +1036,7 @@ def test_a_forked_child_that_closes_the_client_of_its_parent_ends_nothing(date):
         line = client.asker.line
         line.connection.forked()
         client.close()
-        assert not client.asker.is_closed
+        assert not client.asker.closing.is_set()
         assert line.link._thread.is_alive()
         with pytest.raises(ConnectionClosed, match=r"was forked .* make a connection of its own"):
             client.call_tool("add", {"a": 1, "b": 2})

@@ -440,8 +440,8 @@ def test_a_server_has_a_name_for_people():
         assert client.asker.negotiated.server_name == "a server without a name"
     with connect(demo()) as client:
         assert client.asker.negotiated.server_name == "demo"
-        assert not client.asker.is_closed
-    assert client.asker.is_closed
+        assert not client.asker.closing.is_set()
+    assert client.asker.closing.is_set()
 
 
 def test_a_request_that_was_not_answered_in_time_may_be_asked_again():

@@ -278,13 +278,7 @@ class Workers:
         with self._lock:
             if drop:
                 self._jobs.clear()
-            elif self._jobs.waiting and not self._closed:
-                self._wake()
-            for asleep in self._free:
-                asleep.release()
-            self._free.clear()
-            if self._foreman is not None and not self._foreman_called and not self._closed:
-                self._foreman.release()
+            self._wake_all(for_jobs=not self._closed)
             self._closed = True
             others = self._others()
         end = time.monotonic() + timeout
@@ -296,6 +290,19 @@ class Workers:
             if time.monotonic() >= end:
                 break
         return not others
+
+    def _wake_all(self, *, for_jobs: bool) -> None:
+        """Wake the threads that have nothing to do, so that they end. With _lock held.
+
+        `for_jobs`: first a worker for the jobs that wait, and the foreman.
+        """
+        if for_jobs and self._jobs.waiting:
+            self._wake()
+        for asleep in self._free:
+            asleep.release()
+        self._free.clear()
+        if for_jobs and self._foreman is not None and not self._foreman_called:
+            self._foreman.release()
 
     def _others(self) -> list[threading.Thread]:
         """The threads that run, without this one: a job may close its own pool. With _lock held."""

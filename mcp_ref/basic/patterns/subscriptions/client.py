@@ -86,8 +86,8 @@ class Listens(KnowsServer, Protocol):
         """The current connection, whether or not it still works."""
 
     @property
-    def is_closed(self) -> bool:
-        """Whether the client was closed."""
+    def closing(self) -> threading.Event:
+        """Set when the client is closed."""
 
     def alive(self) -> Connection:
         """The connection for the next request: a new one, to a new process, if a modern server crashed."""
@@ -360,7 +360,7 @@ class Changes:
         After a loss, the thread in `next` listens again.
         """
         with self._news:
-            if problem is None or self.client.is_closed:
+            if problem is None or self.client.closing.is_set():
                 self._over = True
                 self.client.subscriptions.discard(self)
                 if problem is not None:
