@@ -323,7 +323,8 @@ class PendingCall(Future[T]):
 
     def _expire(self, call: Call) -> None:
         """The timer went off: end the request if its time is up. Runs on the thread of the timers."""
-        if call.deadline.left() > 0 or self._connection.waiting.pop(call.id, None) is None:
+        is_late = call.is_sent and call.deadline.left() <= 0
+        if not is_late or self._connection.waiting.pop(call.id, None) is None:
             self._set_timer(call)  # progress moved the deadline; or the call is not sent yet, or just ending
             return
         problem = RequestTimeout(f"{call.method}: no answer within {call.deadline.reached()}")

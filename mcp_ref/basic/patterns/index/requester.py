@@ -73,6 +73,7 @@ class Call:
         "deadline",
         "done",
         "id",
+        "is_sent",
         "method",
         "on_done",
         "on_report",
@@ -80,6 +81,7 @@ class Call:
         "outcome",
         "params",
         "reports",
+        "untold",
     )
 
     def __init__(
@@ -90,6 +92,10 @@ class Call:
         self.method = method
         self.params = params
         self.deadline = deadline
+        self.is_sent = False
+        """Whether the request is on its way: a cancellation can follow it, and must not come before it."""
+        self.untold: list[str] | None = None
+        """The reason of a cancellation that the peer was not told; empty once a thread tells it."""
         self.done = False
         self.outcome: Json | McpError = {}
         # Progress that the caller has not seen yet; None if it asked for no progress. Old reports may be
@@ -214,13 +220,18 @@ class Requester:
             except ConnectionClosed as problem:
                 self._finish_unsent(call, problem)
             except BaseException:  # Ctrl-C, after the message was sent
+                call.is_sent = True
                 self.cancel(call, "the caller stopped waiting")
+                self._tell(call)
                 raise
+        if call.untold:  # cancelled on another thread, while it was being sent
+            self._tell(call)
         return call
 
     def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
         """Put a request on the wire. Over HTTP, UrlConnection overrides this: it POSTs each request."""
         call.outbox.send(line, call.deadline.left())
+        call.is_sent = True
 
     def _finish_unsent(self, call: Call, problem: ConnectionClosed) -> None:
         """End a call whose request could not be sent."""
@@ -303,8 +314,18 @@ class Requester:
         # spec: basic/patterns/cancellation/in-progress-only
         if not self.finish(call, RequestCancelled(f"{call.method}: {reason}")):
             return False
-        cancellation.send(self, call, reason)
+        call.untold = [reason]
+        self._tell(call)
         return True
+
+    def _tell(self, call: Call) -> None:
+        """Tell the peer of a cancellation, if the request was sent; else the thread that sends it will."""
+        if call.is_sent and call.untold:
+            try:
+                reason = call.untold.pop()  # by one of two threads
+            except IndexError:
+                return
+            cancellation.send(self, call, reason)
 
     def finish(self, call: Call, outcome: Json | McpError) -> bool:
         """End a request of ours with a result or an error. False if it had ended before.

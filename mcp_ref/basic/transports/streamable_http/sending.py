@@ -99,6 +99,7 @@ class UrlConnection(Connection):
 
     def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
         """POST a request."""
+        call.is_sent = True  # an exchange is cancelled from its beginning on
         self.outbox.request(call, params, line)
 
     def notify(

@@ -630,6 +630,46 @@ def test_who_does_not_wait_is_told_by_the_reader() -> None:
     assert wire.cancelled() == []
 
 
+def test_a_call_that_is_cancelled_while_it_is_sent_is_cancelled_after_its_request() -> None:
+    """The other way round, the peer would ignore the cancellation, and then do the work."""
+    wire = Wire()
+    sending, go_on = threading.Event(), threading.Event()
+    send = wire.requester.outbox.send
+
+    def slowly(line: bytes, wait: float | None = None) -> None:
+        if b"vendor/x" in line:
+            sending.set()
+            assert go_on.wait(PATIENCE)
+        send(line, wait)
+
+    wire.requester.outbox.send = slowly  # type: ignore[method-assign]
+    thread = threading.Thread(target=wire.requester.call, args=("vendor/x",))
+    thread.start()
+    assert sending.wait(PATIENCE)
+    [call] = wire.requester.waiting.values()
+    assert wire.requester.cancel(call, "no more")
+    assert wire.sent == []
+    go_on.set()
+    thread.join(PATIENCE)
+    assert [message["method"] for message in wire.sent] == ["vendor/x", "notifications/cancelled"]
+    assert wire.cancelled() == [call.id]
+
+
+def test_the_cancellation_of_a_call_that_could_not_be_sent_is_not_sent() -> None:
+    wire = Wire()
+
+    def cancelled(line: bytes, wait: float | None = None) -> None:
+        [call] = wire.requester.waiting.values()
+        assert wire.requester.cancel(call, "no more")
+        raise ConnectionClosed("the wire broke")
+
+    send, wire.requester.outbox.send = wire.requester.outbox.send, cancelled  # type: ignore[method-assign]
+    call = wire.requester.call("vendor/x")
+    assert isinstance(call.outcome, RequestCancelled)
+    wire.requester.outbox.send = send  # type: ignore[method-assign]
+    assert wire.cancelled() == []
+
+
 def test_a_call_that_is_forgotten_is_not_cancelled() -> None:
     wire = Wire()
     call = wire.requester.call("vendor/x")
