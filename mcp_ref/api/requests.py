@@ -52,6 +52,7 @@ from mcp_ref.extensions import tasks as task_extension
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_sendable
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError, NotReached
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.flags import Flag
 from mcp_ref.schema import pruner
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.utilities import completion
@@ -141,7 +142,7 @@ class Asker:
         self.negotiated, self.cache = negotiated, cache
         self.rules = rules
         self.confirm, self.audit_arguments = confirm, audit_arguments
-        self.closing = threading.Event()
+        self.closing = Flag()
         """Set when the client is closed."""
         self.tools = tools.KnownTools()
         self.subscriptions = Subscriptions()

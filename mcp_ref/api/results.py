@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_origin, over
 from mcp_ref.api.retrying import begun_before
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns import cancellation
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, Rounds
 from mcp_ref.runtime.brief import brief
@@ -323,8 +322,7 @@ class PendingCall(Future[T]):
 
     def _expire(self, call: Call) -> None:
         """The timer went off: end the request if its time is up. Runs on the thread of the timers."""
-        is_late = call.is_sent and call.deadline.left() <= 0
-        if not is_late or self._connection.waiting.pop(call.id, None) is None:
+        if call.deadline.left() > 0 or self._connection.waiting.pop(call.id, None) is None:
             self._set_timer(call)  # progress moved the deadline; or the call is not sent yet, or just ending
             return
         problem = RequestTimeout(f"{call.method}: no answer within {call.deadline.reached()}")
@@ -336,7 +334,7 @@ class PendingCall(Future[T]):
         busy = self._connection.outbox.is_busy
         if busy:
             self.call.finish(problem)
-        cancellation.send(self._connection, self.call, "no answer in time")
+        self._connection.tell(self.call, "no answer in time")
         if not busy:
             self.call.finish(problem)
 

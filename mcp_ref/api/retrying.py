@@ -27,7 +27,6 @@ Threads     the caller's: it waits between two attempts.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -37,6 +36,7 @@ from mcp_ref.runtime import chance
 from mcp_ref.runtime.checks import check_count, check_seconds
 from mcp_ref.runtime.errors import ConnectionClosed, McpError, NotReached, StreamBroken
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.flags import Flag
 from mcp_ref.server.tools import KnownTools
 
 __all__ = ["MayHaveRun", "Retry", "begun_before"]
@@ -146,7 +146,7 @@ class Closes(Protocol):
     def tools(self) -> KnownTools: ...
 
     @property
-    def closing(self) -> threading.Event: ...
+    def closing(self) -> Flag: ...
 
 
 class Attempts:

@@ -244,13 +244,13 @@ class Task:
         """
         until = self._due if deadline is None else min(self._due, deadline)
         told = news.wait(max(0.0, until - time.monotonic()))
-        self.check_open()
         if told is not None:
             self.set(told)
-        elif deadline is not None and deadline - time.monotonic() < LOOK_SECONDS:
+            return
+        self.check_open()
+        if deadline is not None and deadline - time.monotonic() < LOOK_SECONDS:
             raise self.late()
-        else:
-            self.unless_turned_away("look", lambda: self.look(deadline))
+        self.unless_turned_away("look", lambda: self.look(deadline))
 
     def unless_turned_away(self, name: str, act: Callable[[], None]) -> None:
         """Send something about the task. If the server turns it away, the next look is due when it says.
@@ -284,7 +284,7 @@ class Task:
             raise self.late()
 
     def check_open(self) -> None:
-        """Raises ConnectionClosed if the client was closed, which ends every pause."""
+        """Raises ConnectionClosed if the client was closed, which ends the pauses between looks."""
         if self.asker.closing.is_set():
             raise ConnectionClosed(CLOSED)
 

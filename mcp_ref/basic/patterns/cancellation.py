@@ -75,7 +75,7 @@ def deadline_of(connection: Requester, timeout: float | None) -> Deadline:
 def send(connection: Requester, call: Call, reason: str) -> None:
     """Send notifications/cancelled for a request of ours.
 
-    The caller has popped it from `waiting`, so this side had sent it, and it was still running.
+    The caller has popped it from `waiting`, so it was still running, and knows that it was sent.
     # spec: basic/patterns/cancellation/client-issued-only
     # spec: basic/patterns/cancellation/client-sends-cancelled
 

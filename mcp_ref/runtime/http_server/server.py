@@ -116,7 +116,7 @@ class HttpServer:
             listening.register(self._listener, select.POLLIN)
             while not self._is_stopped:
                 if listening.poll(LOOK_SECONDS * 1000):
-                    # Ctrl-C has to wait until the thread is in the table, or `close` would not wait for it.
+                    # A signal has to wait until the thread is in the table, or `close` would not wait for it.
                     with Uninterrupted():
                         self._accept()
                 self._close_refused(time.monotonic())

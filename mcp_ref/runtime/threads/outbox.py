@@ -64,11 +64,9 @@ class Outbox:
         the message within `wait` seconds.
         """
         seconds = self.stall if wait is None else min(wait, self.stall)
-        if threading.get_ident() != signals.main_thread_id:
-            self._send(line, seconds)
-            return
-        with Uninterrupted():
-            self._send(line, seconds)
+        take = self._take if threading.get_ident() != signals.main_thread_id else self._take_uninterrupted
+        while not take(line):
+            self._wait_for_room(len(line), seconds)  # signals interrupt this, since nothing is half written
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """Send the answer to a request, like any other message."""
@@ -81,19 +79,35 @@ class Outbox:
         """Return False: the client of a pipe cannot come back, so the connection must not be ended."""
         return False
 
-    def _send(self, line: bytes, wait: float) -> None:
+    def _take_uninterrupted(self, line: bytes) -> bool:
+        with Uninterrupted():
+            return self._take(line)
+
+    def _take(self, line: bytes) -> bool:
+        """Write one message, or leave it to the thread that is writing. False if there is no room for it."""
         with self._lock:
-            while self._writing and self._error is None:
-                if not self._size or self._size + len(line) <= self.limit:
-                    self._waiting.append(line)  # the thread that writes will take it along
-                    self._size += len(line)
-                    return
-                if not self._room.wait(max(0.0, wait)):
-                    raise Full(f"the peer has read nothing for {wait:g} s")
             if self._error is not None:
                 raise ConnectionClosed(str(self._error)) from self._error
+            if self._writing:
+                if not self._has_room(len(line)):
+                    return False
+                self._waiting.append(line)  # the thread that writes will take it along
+                self._size += len(line)
+                return True
             self._writing = True
         self._write_all(line)
+        return True
+
+    def _has_room(self, size: int) -> bool:
+        """Whether a message may be sent, or will be refused at once. With _lock held."""
+        is_over = not self._writing or self._error is not None
+        return is_over or not self._size or self._size + size <= self.limit
+
+    def _wait_for_room(self, size: int, wait: float) -> None:
+        """Wait until some messages are gone, or the connection is over. Raises Full."""
+        with self._lock:
+            if not self._has_room(size) and not self._room.wait(max(0.0, wait)):
+                raise Full(f"the peer has read nothing for {wait:g} s")
 
     def _write_all(self, line: bytes) -> None:
         """Be the writer until no message is left; if the peer is slow, hand over to a thread."""

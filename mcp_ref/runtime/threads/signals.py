@@ -63,9 +63,10 @@ class Uninterrupted:
     def _note(self, number: int, frame: FrameType | None) -> None:
         """Take note of the first signal. Its handler is called at the end of the block; another one's now."""
         handler = dict(self._handlers)[number]
-        if self._noted is not None:
+        if self._noted is None:
+            self._noted = handler, number, frame
+        else:
             handler(number, frame)
-        self._noted = handler, number, frame
 
     def __exit__(self, *exception: object) -> None:
         if self._handlers:
@@ -75,13 +76,20 @@ class Uninterrupted:
                 handler(number, frame)
 
     def _restore(self) -> None:
-        """Give all signals their handlers back, also if one of these is called meanwhile, and raises."""
-        if self._handlers:
+        """Give all signals their handlers back, also if one of these is called meanwhile, and raises.
+
+        A loop, not a recursion: Python calls handlers where a function begins, before its first `try`.
+        """
+        problem: BaseException | None = None
+        while self._handlers:
             try:
-                signal.signal(*self._handlers[-1])
-                self._handlers.pop()
-            finally:
-                self._restore()
+                while self._handlers:
+                    signal.signal(*self._handlers[-1])
+                    self._handlers.pop()
+            except BaseException as raised:
+                problem = raised
+        if problem is not None:
+            raise problem
 
 
 class Handled:

@@ -294,7 +294,7 @@ class Workers:
     def _wake_all(self, *, for_jobs: bool) -> None:
         """Wake the threads that have nothing to do, so that they end. With _lock held.
 
-        `for_jobs`: first a worker for the jobs that wait, and the foreman.
+        `for_jobs`: also a worker for the jobs that wait, and the foreman.
         """
         if for_jobs and self._jobs.waiting:
             self._wake()

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import threading
 
 import pytest
@@ -10,7 +11,22 @@ from hypothesis import strategies as st
 from peers import PATIENCE, eventually, nothing_left
 
 from mcp_ref.runtime.errors import ConnectionClosed, LocalError
+from mcp_ref.runtime.threads import signals
 from mcp_ref.runtime.threads.outbox import Full, Outbox
+
+
+class Terminated(BaseException):
+    """What the handler of SIGTERM raises."""
+
+
+@pytest.fixture
+def terminated():
+    def stop(number, frame):
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(autouse=True)
@@ -409,3 +425,43 @@ def test_without_a_thread_to_spare_the_caller_waits_itself(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", none_left)
     Outbox(slow).send(b"first\n")
     assert slow.out == [b"first\n"]
+
+
+# -- signals, on the main thread --------------------------------------------------------------------
+
+
+def test_a_signal_waits_until_a_message_is_written(terminated):
+    written = []
+
+    def write(data):
+        signal.raise_signal(signal.SIGTERM)
+        written.append(data)
+
+    outbox = Outbox(write)
+    with pytest.raises(Terminated):
+        outbox.send(b"whole")
+    assert written == [b"whole"]
+    assert not outbox.is_busy
+
+
+def test_a_signal_interrupts_the_wait_for_room(terminated):
+    """Nothing is half written then, and the peer may not read for long."""
+    gate = Gate()
+    outbox = Outbox(gate, limit=1)
+    writer = beside(outbox.send, b"first")
+    gate.wait()
+    outbox.send(b"second")
+
+    def interrupt():
+        assert eventually(lambda: outbox._room._waiters)
+        signal.pthread_kill(signals.main_thread_id, signal.SIGTERM)
+
+    interrupts = beside(interrupt)
+    with pytest.raises(Terminated):
+        outbox.send(b"third")
+    gate.open.set()
+    for thread in (writer, interrupts):
+        thread.join(PATIENCE)
+        assert thread.caught == []
+    outbox.send(b"fourth")
+    assert b"".join(gate.written) == b"firstsecondfourth"

@@ -216,6 +216,7 @@ def test_a_handler_hears_the_second_at_once(noted, first, second):
         signal.raise_signal(first)
         signal.raise_signal(second)
         assert noted == [second]
+    assert noted == [second, first]
 
 
 @pytest.mark.parametrize("number", HELD_BACK)

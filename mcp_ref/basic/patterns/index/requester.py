@@ -93,7 +93,7 @@ class Call:
         self.params = params
         self.deadline = deadline
         self.is_sent = False
-        """Whether the request is on its way: a cancellation can follow it, and must not come before it."""
+        """Whether the request is on its way. On a pipe, its cancellation comes after it."""
         self.untold: list[str] | None = None
         """The reason of a cancellation that the peer was not told; empty once a thread tells it."""
         self.done = False
@@ -219,13 +219,13 @@ class Requester:
                 self.transmit(call, params, line)
             except ConnectionClosed as problem:
                 self._finish_unsent(call, problem)
-            except BaseException:  # Ctrl-C, after the message was sent
+            except BaseException:  # Ctrl-C, perhaps after the message was sent
                 call.is_sent = True
                 self.cancel(call, "the caller stopped waiting")
-                self._tell(call)
+                self._tell_now(call)
                 raise
         if call.untold:  # cancelled on another thread, while it was being sent
-            self._tell(call)
+            self._tell_now(call)
         return call
 
     def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
@@ -314,11 +314,15 @@ class Requester:
         # spec: basic/patterns/cancellation/in-progress-only
         if not self.finish(call, RequestCancelled(f"{call.method}: {reason}")):
             return False
-        call.untold = [reason]
-        self._tell(call)
+        self.tell(call, reason)
         return True
 
-    def _tell(self, call: Call) -> None:
+    def tell(self, call: Call, reason: str) -> None:
+        """Tell the peer that a call was cancelled, which has just ended here."""
+        call.untold = [reason]
+        self._tell_now(call)
+
+    def _tell_now(self, call: Call) -> None:
         """Tell the peer of a cancellation, if the request was sent; else the thread that sends it will."""
         if call.is_sent and call.untold:
             try:

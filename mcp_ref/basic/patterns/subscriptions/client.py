@@ -43,6 +43,7 @@ from mcp_ref.runtime.errors import ConnectionClosed, McpError, RequestTimeout
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Deadline
+from mcp_ref.runtime.threads.flags import Flag
 from mcp_ref.runtime.threads.outbox import INHERITED
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Listens(KnowsServer, Protocol):
         """The current connection, whether or not it still works."""
 
     @property
-    def closing(self) -> threading.Event:
+    def closing(self) -> Flag:
         """Set when the client is closed."""
 
     def alive(self) -> Connection:

@@ -68,12 +68,6 @@ MAX_LABEL_CHARACTERS = 200
 """Characters of a command in the error of a write: `python -c` may have a whole program in it."""
 
 
-EXIT_SECONDS = 2.0
-"""Seconds for which `exit_reason` waits for the exit of a child whose output ended, and for its last lines.
-
-Both follow at once, except on a busy machine; without them a crash would be told as "closed its output".
-"""
-
 LAST_WORDS_SECONDS = 5.0
 """Seconds for which `close` waits for `on_stderr` to take the last lines of the server."""
 
@@ -123,9 +117,8 @@ class Child:
         try:
             with Uninterrupted():
                 self._start(env, cwd)
-        except (
-            BaseException
-        ):  # of a signal's handler: `Uninterrupted` held it back until the child was complete
+        except BaseException:
+            # Of a signal's handler: `Uninterrupted` held the signal back until the child was complete.
             if self._is_started:
                 self.close()
                 self.release()
@@ -263,11 +256,11 @@ class Child:
         import subprocess
 
         try:
-            code = self.process.wait(EXIT_SECONDS)
+            code = self.process.wait(0.5)
         except subprocess.TimeoutExpired:
             # spec: basic/transports/stdio/server-closes-stdout
             return self._shown("closed its output")
-        self._stderr_thread.join(EXIT_SECONDS)
+        self._stderr_thread.join(0.5)
         return self._shown(f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}")
 
     def silence(self) -> str:

@@ -24,7 +24,6 @@ import base64
 import contextlib
 import json
 import math
-import threading
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -58,6 +57,7 @@ from mcp_ref.basic.utilities.tasks.data_types import (
 from mcp_ref.basic.versioning import Method, Notification, revision
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError
 from mcp_ref.runtime.stores.store import Entry
+from mcp_ref.runtime.threads.flags import Flag
 from mcp_ref.schema import Mismatch, checker
 
 if TYPE_CHECKING:
@@ -485,7 +485,7 @@ class TaskNews:
 
     def __init__(self, task_id: str) -> None:
         self.id = task_id
-        self.told = threading.Event()
+        self.told = Flag()
         self.state: Json | None = None
         """The params of that notification; None once the thread has taken them."""
 

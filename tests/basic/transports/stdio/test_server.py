@@ -749,13 +749,18 @@ TERMINATED = """
 import signal, threading
 from mcp_ref.runtime.threads.outbox import Outbox
 
+def send_alone(outbox, line, wait=None, usual=Outbox.send):
+    if threading.current_thread() is threading.main_thread():
+        outbox.flush(20)  # so that no other thread takes the line along
+    usual(outbox, line, wait)
+
 def terminated(outbox, usual=Outbox._more):
     if threading.current_thread() is threading.main_thread() and server.tasks._runs:
         Outbox._more = usual
         signal.raise_signal(signal.SIGTERM)
     return usual(outbox)
 
-Outbox._more = terminated
+Outbox.send, Outbox._more = send_alone, terminated
 """
 
 
