@@ -238,6 +238,9 @@ class Responder:
                 (context.arrival.batch or context.arrival.outbox).answer(line, error, wait)
             except ConnectionClosed as problem:
                 _log.debug("the peer has gone, and an answer is dropped: %s", problem)
+            else:
+                if context.handling.task is not None:
+                    context.handling.task.answered()
 
     def complete(self, context: RequestContext, result: Json, *, wait: float) -> None:
         """Send the result of a request whose handler returned DEFERRED. Any thread; once.

@@ -524,7 +524,7 @@ class TaskRun:
         self._came: tuple[Json | None, BaseException | None] | None = None
         self._task: Json | None = None  # as the requestor gets it
         self._message: str | None = None  # set by the handler before there was a task
-        self._told = 1  # the version that the requestor was told last; guarded by `reports.speaking`
+        self._told = Told()
         self._taken: set[str] = set()  # the keys of the questions whose answers the handler has
 
     # -- the thread of the request -------------------------------------------------------------------
@@ -817,11 +817,51 @@ class TaskRun:
         """The task has changed: cancel its handler if it is over, and tell its requestor."""
         if entry.runner is None and self._came is None:
             self.context.cancel(entry.state.get("message", "the task is over"))
-        # Two threads may bring two changes in the wrong order: then the older one is not sent.
-        with self.context.reports.speaking, contextlib.suppress(McpError):
-            if entry.version > self._told:
-                self._told = entry.version
-                self.plan.notify(self, entry)
+        with self.context.reports.speaking:
+            if self._told.takes(entry):
+                self._tell(entry)
+
+    def answered(self) -> None:
+        """The answer that hands out the task was sent. Tell its requestor what has changed before."""
+        with self.context.reports.speaking:
+            unsaid = self._told.begin()
+            if unsaid is not None:
+                self._tell(unsaid)
+
+    def _tell(self, entry: Entry) -> None:
+        with contextlib.suppress(McpError):  # its connection has ended, or reads nothing: it polls
+            self.plan.notify(self, entry)
+
+
+class Told:
+    """What the requestor of a task was told. Guarded by `reports.speaking` of the request."""
+
+    def __init__(self) -> None:
+        self._version: int | None = None
+        """The last version that was told; None before the answer that hands out the task: until then the
+        requestor does not know the task."""
+        self._unsaid: Entry | None = None
+        """The last change before that answer, in which the task is as it was begun (version 1)."""
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether to tell this change now.
+
+        Two threads may bring two changes in the wrong order: then the older one is not told.
+        """
+        if self._version is None:
+            if entry.version > (1 if self._unsaid is None else self._unsaid.version):
+                self._unsaid = entry
+            return False
+        if entry.version <= self._version:
+            return False
+        self._version = entry.version
+        return True
+
+    def begin(self) -> Entry | None:
+        """The answer was sent. Returns the change to tell after it, if there was one."""
+        self._version = 1 if self._unsaid is None else self._unsaid.version
+        unsaid, self._unsaid = self._unsaid, None
+        return unsaid
 
 
 def _read(answer: Json) -> Json:

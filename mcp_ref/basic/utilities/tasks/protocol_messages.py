@@ -155,13 +155,12 @@ class AskedForPlan:
         return {"task": task, "_meta": {MODEL_IMMEDIATE_RESPONSE: self._immediate_response}}
 
     def notify(self, run: TaskRun, entry: Entry) -> None:
-        """Notify the connection that began the task, once its request was answered, so that it knows the id.
+        """Notify the connection that began the task.
 
         # spec: basic/utilities/tasks/status-notification, basic/utilities/tasks/notify-no-related-task
         """
-        if not run.context.connection.responder.serves(run.context):
-            status = described(entry, FIELDS)
-            run.context.connection.notify("notifications/tasks/status", status, wait=0.0)
+        status = described(entry, FIELDS)
+        run.context.connection.notify("notifications/tasks/status", status, wait=0.0)
 
 
 def plan_of(tools: TaskTools, context: RequestContext) -> AskedForPlan | None:

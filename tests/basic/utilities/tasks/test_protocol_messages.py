@@ -22,6 +22,7 @@ from mcp_ref.basic.utilities.tasks.behavior_requirements import TaskOptions
 from mcp_ref.basic.utilities.tasks.data_types import Task
 from mcp_ref.basic.utilities.tasks.protocol_messages import augmented, capability, created, may_augment
 from mcp_ref.runtime.errors import InvalidResponse
+from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import checker
 
 METHODS = ("tasks/get", "tasks/result", "tasks/cancel")
@@ -933,10 +934,36 @@ def test_the_first_word_of_a_task_is_the_answer_that_hands_it_out(stage):
     with stage.client() as raw:
         for _ in range(200):
             call = raw.begin("quick")
-            first = raw.receive()
-            assert first.get("id") == call
-            raw.about("tasks/result", first["result"]["task"]["taskId"])
+            task_id = raw.answer(call)["result"]["task"]["taskId"]
+            assert raw.aside == []
+            assert raw.notified("notifications/tasks/status")["taskId"] == task_id
             raw.aside.clear()
+
+
+def test_what_becomes_of_a_task_while_its_answer_is_sent_is_told_after_it(stage, monkeypatch):
+    """Its client would not know the task of an earlier notification."""
+    ended, answer = threading.Event(), Outbox.answer
+
+    def heard(entry):  # after the server, which listens longer
+        if entry.state["status"] == "completed":
+            ended.set()
+
+    def answer_late(outbox, line, *how):
+        if b"taskId" in line:
+            assert ended.wait(PATIENCE)
+        answer(outbox, line, *how)
+
+    monkeypatch.setattr(Outbox, "answer", answer_late)
+    stage.server.tasks.store.listen(heard)
+    with stage.client() as raw:
+        call = raw.begin("quick")
+        task = raw.answer(call)["result"]["task"]
+        assert raw.aside == []
+        assert task["status"] == "working"
+        said = raw.notified("notifications/tasks/status")
+        assert (said["taskId"], said["status"]) == (task["taskId"], "completed")
+        raw.about("tasks/result", task["taskId"])
+        assert raw.aside == []
 
 
 # -- principals --------------------------------------------------------------------------------------
