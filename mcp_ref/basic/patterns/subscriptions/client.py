@@ -71,6 +71,9 @@ MAX_WAIT_SECONDS = 3600.0
 STEADY_SECONDS = 5.0
 """How long a subscription must last for its loss to count as the first in a row."""
 
+LOOK_SECONDS = 0.5
+"""Seconds between two looks, in the pause after a loss, whether the client was closed."""
+
 MAX_LOSSES = 7
 """Losses of the subscription in a row before listening fails, after about half a minute of pauses."""
 
@@ -329,7 +332,8 @@ class Changes:
         ]
 
     def _may_try(self, end: float | None) -> bool:
-        """Wait until it is time to listen again; False if `end` or `close` comes first. With _news held.
+        """Wait until it is time to listen again; False if `end` comes first, or this or the client is closed.
+        With _news held.
 
         No pause after the first loss, then longer and longer ones (`_lost`): a restart may take a while.
         """
@@ -339,7 +343,10 @@ class Changes:
             left = pause if end is None else min(pause, end - time.monotonic())
             if left <= 0:
                 return False
-            self._news.wait(left)
+            if self.client.closing.is_set():
+                self._over = True
+            else:
+                self._news.wait(min(left, LOOK_SECONDS))
         return not self._over
 
     def push(self, change: AnyChange) -> None:

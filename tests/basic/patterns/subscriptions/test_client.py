@@ -1071,14 +1071,15 @@ def test_whoever_has_no_time_for_that_pause_is_told_so_and_loses_nothing():
         assert len(begun) == 3
 
 
-def test_a_pause_ends_when_the_subscription_is_closed():
+@pytest.mark.parametrize("closed", ["the subscription", "the client"])
+def test_a_pause_ends_when_the_subscription_or_its_client_is_closed(closed):
     _, handle = listened(100)
     with talking(handle) as (_site, client), client.listen(tools=True) as changes:
         changes.next(PATIENCE)
         lost(changes)
         began = time.monotonic()
         changes._next_try = began + 2 * PATIENCE
-        timer = threading.Timer(0.1, changes.close)
+        timer = threading.Timer(0.1, client.close if closed == "the client" else changes.close)
         timer.start()
         assert changes.next(3 * PATIENCE) is None
         assert time.monotonic() - began < PATIENCE
