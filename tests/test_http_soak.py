@@ -46,6 +46,7 @@ def steps(n: int, ctx: Context) -> str:
 
 @server.tool
 def nap(ctx: Context) -> str:
+    ctx.progress(1)
     ctx.sleep(60)
     return "rested"
 
@@ -153,9 +154,14 @@ class Caller:
             assert reply.answer()["result"]["content"][0]["text"] == "2"
 
     def leave(self) -> None:
-        """In the middle of a call that would last."""
-        message = self.peer.message("tools/call", {"name": "nap", "arguments": {}})
-        self.peer.send("POST", message).close()
+        """In the middle of a call that would last.
+
+        Once it has begun: a cancellation that came before it would be ignored.
+        """
+        params = {"name": "nap", "arguments": {}, "_meta": {"progressToken": 7}}
+        message = self.peer.message("tools/call", params)
+        with self.peer.post(message) as reply:
+            assert reply.message()["method"] == "notifications/progress"
         if self.peer.session is not None:
             cancelled = {"requestId": message["id"], "reason": "gone"}
             note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled}
