@@ -173,6 +173,8 @@ def test_close_is_as_gentle_as_it_can_be(stays: str, ended: int) -> None:
         def signal_once_the_last_step_is_over(number: int) -> None:
             step = "no" if number == signal.SIGKILL else "deaf" if ended == -9 else "end of input"
             notes.until(lambda note: note == step)
+            if number == signal.SIGTERM == -ended:
+                link.grace = PATIENCE  # this signal ends it, however late
             really(number)
 
         link._signal = signal_once_the_last_step_is_over
