@@ -683,6 +683,7 @@ TASK = """
 @server.tool(task="required")
 def render(ctx: Context) -> str:
     try:
+        print("begun", file=sys.stderr)
         while True:
             ctx.sleep(60)
     finally:
@@ -701,8 +702,9 @@ def test_a_task_that_runs_at_the_end_of_input_cleans_up_and_is_reported_as_faile
     about = ClientOptions(env=ENV, on_stderr=notes, grace=PATIENCE)
     with connect(command, revision=date, options=about) as client:
         task = client.start_tool("render")
+        notes.until(lambda line: line == "begun")
     notes.until(lambda line: line == "lifespan left")
-    assert notes.all == ["cleaned up while open", "lifespan left"]
+    assert notes.all == ["begun", "cleaned up while open", "lifespan left"]
     with connect(command, revision=date, options=about) as client:
         again = client.task(task.id)
         assert again.status == "failed"
