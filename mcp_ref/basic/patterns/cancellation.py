@@ -94,7 +94,13 @@ def send(connection: Requester, call: Call, reason: str) -> None:
         params: Json = {"requestId": call.id, "reason": reason}
         if connection.session.revision.tasks == "asked for":
             params = related_as(call.method, call.params or {}, params)
-        connection.notify("notifications/cancelled", params, wait=0.2, outbox=call.outbox)
+        try:
+            connection.notify("notifications/cancelled", params, wait=0.2, outbox=call.outbox)
+        except ConnectionClosed:
+            if call.outbox is connection.outbox:
+                raise
+            # The stream of the request that ours was made for has just ended; the session may have one more.
+            connection.notify("notifications/cancelled", params, wait=0.2)
     except Full:
         _log.warning("%s: the peer reads nothing, and is not told of the cancellation", call.method)
     except ConnectionClosed:

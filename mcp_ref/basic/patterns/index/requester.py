@@ -258,17 +258,12 @@ class Requester:
 
         Raises ErrorResponse (the peer refused), RequestTimeout, ConnectionClosed, RequestCancelled.
         """
-        outbox = self.outbox
-        if on_behalf_of is not None and on_behalf_of.connection is self:
-            outbox = on_behalf_of.arrival.outbox
-        call = self.call(
-            method, params, timeout=timeout, wants_progress=on_progress is not None, outbox=outbox
-        )
+        if on_behalf_of is not None:
+            (result,) = self._request_for(on_behalf_of, [(method, params)], timeout, on_progress)
+            return result
+        call = self.call(method, params, timeout=timeout, wants_progress=on_progress is not None)
         try:
-            if on_behalf_of is None:
-                return self._outcome(call, on_progress)
-            with ending(on_behalf_of, lambda reason: self.cancel(call, reason)):
-                return self._outcome(call, on_progress)
+            return self._outcome(call, on_progress)
         except BaseException:
             # Ctrl-C, or a callback that raised: the caller waits no longer. This is around `_outcome`, not
             # inside it: Python handles signals where a function begins, which is before its first `try`.
@@ -283,23 +278,40 @@ class Requester:
         on_behalf_of: RequestContext,
     ) -> list[Json]:
         """Send several requests at once and wait for all results. If one fails, the others are cancelled."""
+        return self._request_for(on_behalf_of, requests, timeout)
+
+    def _request_for(
+        self,
+        context: RequestContext,
+        requests: Sequence[tuple[str, Json | None]],
+        timeout: float | None,
+        on_progress: progress.OnProgress | None = None,
+    ) -> list[Json]:
+        """Send requests on behalf of one that is being handled, and wait for all results."""
+        outbox = context.arrival.outbox if context.connection is self else self.outbox
         calls: list[Call] = []
 
         def cancel_all(reason: str) -> None:
             for call in calls:
                 self.cancel(call, reason)
 
-        with ending(on_behalf_of, cancel_all):
+        # `calls` holds each call before it is sent. The peer may cancel its own request as soon as it reads
+        # ours; its stream then ends at once, and ours must be cancelled before that.
+        with ending(context, cancel_all):
             try:
                 for method, params in requests:
-                    # Appended one by one: if one cannot be sent, those before it are cancelled.
-                    calls.append(
-                        self.call(method, params, timeout=timeout, outbox=on_behalf_of.arrival.outbox)
+                    self.call(
+                        method,
+                        params,
+                        timeout=timeout,
+                        wants_progress=on_progress is not None,
+                        prepare=calls.append,
+                        outbox=outbox,
                     )
-                on_behalf_of.check_cancelled()
-                return [self._outcome(call, None) for call in calls]
+                context.check_cancelled()
+                return [self._outcome(call, on_progress) for call in calls]
             finally:
-                cancel_all("another question beside it failed")
+                cancel_all("the caller stopped waiting")
 
     def _outcome(self, call: Call, on_progress: progress.OnProgress | None) -> Json:
         """Wait for a call and return its result. Runs on the caller's thread."""

@@ -852,7 +852,8 @@ class Work:
         self.ends: list[Any] = []
         self.cancellation = Cancellation()
         self.cancelled = cancelled
-        self.arrival = Arrival(None, 1)  # the usual way out
+        self.connection: Any = None  # another's: what is sent for it takes the usual way out
+        self.arrival: Any = None
 
     def ends_with(self, end: Any) -> None:
         self.ends.append(end)
@@ -926,6 +927,66 @@ def test_several_end_with_the_request_they_are_made_for() -> None:
     with pytest.raises(RequestCancelled, match="nobody wants"):
         wire.requester.request_all(asked, on_behalf_of=Work(cancelled=True))
     assert wire.cancelled() == [1, 2, 3, 4]
+
+
+class Stream(Outbox):
+    """An outbox of one request, which ends with it; `on_sent` is called for each message that it took."""
+
+    closes = True
+
+    def __init__(self, on_sent: Any) -> None:
+        self.sent: list[Json] = []
+        self.on_sent = on_sent
+        super().__init__(self._write)
+
+    def _write(self, data: bytes) -> None:
+        self.sent += map(json.loads, data.splitlines())
+
+    def send(self, line: bytes, wait: float | None = None) -> None:
+        super().send(line, wait)
+        self.on_sent()
+
+
+def made_for(wire: Wire, work: Work, on_sent: Any) -> Stream:
+    """Have what is sent for `work` go out by a stream of its own."""
+    stream = Stream(on_sent)
+    work.connection, work.arrival = wire.requester, Arrival(stream, 1)
+    return stream
+
+
+def test_the_peer_may_cancel_as_soon_as_it_reads_what_is_asked_for_it(monkeypatch) -> None:
+    """The stream ends right after; what was asked is cancelled by it, before its end."""
+    wire, work = Wire(), Work()
+    stream = made_for(wire, work, lambda: None)
+    transmit = wire.requester.transmit
+
+    def read_at_once(call: Call, params: Json | None, line: bytes) -> None:
+        transmit(call, params, line)
+        [end] = work.ends
+        end("the peer gave up")
+        stream.fail(RequestCancelled("the peer gave up"))
+
+    monkeypatch.setattr(wire.requester, "transmit", read_at_once)
+    with pytest.raises(RequestCancelled, match="the peer gave up"):
+        wire.requester.request("vendor/x", on_behalf_of=work)
+    assert [message["method"] for message in stream.sent] == ["vendor/x", "notifications/cancelled"]
+    assert wire.sent == []
+
+
+def test_if_the_stream_of_a_question_has_ended_it_is_cancelled_by_the_sessions_own() -> None:
+    """The stream may end before the thread that writes the question knows that it was sent."""
+    wire, work = Wire(), Work()
+
+    def end() -> None:
+        [give_up] = work.ends
+        give_up("the peer gave up")
+        stream.fail(RequestCancelled("the peer gave up"))
+
+    stream = made_for(wire, work, end)
+    with pytest.raises(RequestCancelled, match="the peer gave up"):
+        wire.requester.request("vendor/x", on_behalf_of=work)
+    assert [message["method"] for message in stream.sent] == ["vendor/x"]
+    assert wire.cancelled() == [stream.sent[0]["id"]]
 
 
 @pytest.mark.parametrize("revision", LEGACY)
