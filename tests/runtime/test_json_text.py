@@ -256,3 +256,12 @@ def test_a_text_weighs_about_what_it_takes_in_memory(part):
 def test_a_short_text_weighs_its_bytes():
     assert json_text.weight(b"[" * 256) == 256
     assert json_text.weight(b"[" * 257) == 257 * 65
+
+
+@pytest.mark.parametrize("words", [1_000, 20_000, 1_000_000])
+@pytest.mark.parametrize("mark", [b",", b"[", b"{"])
+@pytest.mark.parametrize("marks", [0, 1, 99, 100, 101, 5_000])
+def test_a_text_of_any_size_weighs_its_bytes_and_its_marks(words, mark, marks):
+    """Few of them are counted in another way than many."""
+    text = mark.join([b"w" * (words // (marks + 1))] * (marks + 1))
+    assert json_text.weight(text) == len(text) + 64 * marks
