@@ -184,7 +184,7 @@ class Stage:
         @self.tool(task="required")
         def stubborn() -> str:
             self.entered.release()
-            self.open.wait(PATIENCE)
+            self.open.wait(3 * PATIENCE)  # thousands of others are sent meanwhile
             self.left.release()
             return "through, though nobody wants it"
 

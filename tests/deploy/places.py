@@ -142,7 +142,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "DEPLOY_FOLDER": str(folder),
         "MCP_THREADS": str(THREADS),
-        "MCP_KEEP_ALIVE": "0.5",
+        "MCP_KEEP_ALIVE": "2",  # a call that is answered at once takes less, on a busy machine too
     }
 
 
