@@ -206,7 +206,7 @@ class Connection(Requester):
         """Wait until running requests have finished, for so many seconds, and their answers are written."""
         deadline = Deadline(seconds, self.clock)
         pause = threading.Event()
-        while self.responder.serving and deadline.left() > 0:
+        while (self.responder.serving or self.responder.answering) and deadline.left() > 0:
             pause.wait(0.005)
         self.outbox.flush(TO_THE_LAST)
 

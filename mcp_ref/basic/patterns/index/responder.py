@@ -112,6 +112,8 @@ class Responder:
         self.limiter = Limiter(limit or Limit())
         self._notices = Limiter(notices or Limit())
         self.serving: dict[Hashable, RequestContext] = {}
+        self.answering: set[RequestContext] = set()
+        """Requests whose answer is just being sent: `Connection.drain` waits for these, too."""
         self._ending = threading.Lock()  # makes "is it still this request? then remove it" one step
         self.is_mute = False
         """True on a client of the modern era, which sends no responses at all."""
@@ -231,16 +233,18 @@ class Responder:
     ) -> None:
         # A request that was cancelled is no longer in `serving`: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
-        with context.reports.speaking:  # a notification that another thread is sending goes out first
-            taken = self._take_off(context)
-        if taken:
-            try:
+        self.answering.add(context)  # before it leaves `serving`: it is always in one of the two
+        try:
+            with context.reports.speaking:  # a notification that another thread is sending goes out first
+                taken = self._take_off(context)
+            if taken:
                 (context.arrival.batch or context.arrival.outbox).answer(line, error, wait)
-            except ConnectionClosed as problem:
-                _log.debug("the peer has gone, and an answer is dropped: %s", problem)
-            else:
                 if context.handling.task is not None:
                     context.handling.task.answered()
+        except ConnectionClosed as problem:
+            _log.debug("the peer has gone, and an answer is dropped: %s", problem)
+        finally:
+            self.answering.discard(context)
 
     def complete(self, context: RequestContext, result: Json, *, wait: float) -> None:
         """Send the result of a request whose handler returned DEFERRED. Any thread; once.
@@ -309,5 +313,6 @@ class Responder:
         for context in self.serving.values():
             context.reports.speaking = threading.Lock()
         self.serving.clear()  # so that nothing more is said of these requests
+        self.answering.clear()
         for limiter in (self.limiter, self._notices):
             limiter.forked()

@@ -410,6 +410,39 @@ def test_running_requests_may_end_before_the_connection_does() -> None:
     server.detach(connection, "over")
 
 
+def test_an_answer_that_is_just_being_sent_goes_out_before_the_connection_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is no longer among the requests that run, and not yet in the outbox."""
+    lines: list[bytes] = []
+    between, go_on = threading.Event(), threading.Event()
+    server = make_server(Gate())
+    connection = server.attach(Outbox(lines.append))
+    send = connection.outbox.answer
+
+    def slowly(*answer: Any) -> None:
+        between.set()
+        assert go_on.wait(PATIENCE)
+        send(*answer)
+
+    monkeypatch.setattr(connection.outbox, "answer", slowly)
+    call = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": META}
+    connection.receive(
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
+    )
+    assert between.wait(PATIENCE)
+    assert not connection.responder.serving
+    connection.drain(0.01)  # not for longer than this
+    end = threading.Thread(target=connection.drain, args=(PATIENCE,))
+    end.start()
+    end.join(0.05)
+    assert end.is_alive()
+    go_on.set()
+    end.join(PATIENCE)
+    assert json.loads(lines[0])["id"] == 1
+    server.detach(connection, "over")
+
+
 # ------------------------------------------------------------- what an adversary found
 
 
@@ -467,6 +500,9 @@ def test_an_answer_that_is_too_long_and_to_nobody_is_ignored() -> None:
 def test_the_last_answers_get_out_to_a_reader_that_takes_its_time() -> None:
     """Each request that was read is answered, though the input has ended and the pipe is full."""
     body = """
+    from mcp_ref.basic.transports.stdio import server as stdio
+    stdio.GRACE_SECONDS = 20.0
+
     @server.tool
     def fill(n: int) -> str:
         return "x" * n
