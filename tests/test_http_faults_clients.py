@@ -7,6 +7,7 @@ once are in test_http_faults_load.
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import threading
 import time
@@ -20,6 +21,7 @@ from peers import LEGACY, MODERN, PATIENCE, Json, eventually, one_sentence
 
 from mcp_ref import Denied
 from mcp_ref.basic.transports.streamable_http import responding
+from mcp_ref.basic.transports.streamable_http.responding import HttpStream
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
 SESSIONS = pytest.mark.parametrize("revision", LEGACY[1:])
@@ -245,6 +247,30 @@ def test_modern_clients_that_vanish_while_their_calls_wait_for_their_turn() -> N
         assert Reply(held).answer()["result"]["content"][0]["text"] == "held"
         assert added(peer) == "42"
         assert not at.seen.begun.acquire(blocking=False)
+
+
+@pytest.mark.parametrize("when", ["before it begins", "as it begins"])
+def test_a_modern_client_that_vanishes_as_its_call_begins_has_cancelled_it(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attendant sees that the client has left when there is no request to cancel yet; and only once."""
+    begins, left = HttpStream.begins, threading.Event()
+
+    def leave_first(stream: HttpStream, context: Any) -> None:
+        steps = [stream.client_left, functools.partial(begins, stream, context)]
+        for step in steps if when == "before it begins" else reversed(steps):
+            step()
+        left.set()
+
+    with standing() as at, at.peer(MODERN) as peer:
+        with monkeypatch.context() as patched:
+            patched.setattr(HttpStream, "begins", leave_first)
+            held = peer.send("POST", peer.message("tools/call", {"name": "hold"}))
+            assert left.wait(PATIENCE)
+        assert eventually(lambda: at.app.places.taken == 0)
+        assert not at.seen.begun.acquire(blocking=False)
+        held.close()
+        assert added(peer) == "42"
 
 
 @WAYS

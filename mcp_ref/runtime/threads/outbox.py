@@ -75,6 +75,10 @@ class Outbox:
     def cancel(self, reason: str) -> None:
         """Send nothing: on a pipe, a cancelled request has no answer."""
 
+    def is_wanted(self) -> bool:
+        """Return True: on a pipe a client cancels a request by a message."""
+        return True
+
     def release(self) -> bool:
         """Return False: the client of a pipe cannot come back, so the connection must not be ended."""
         return False

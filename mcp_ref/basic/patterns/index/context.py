@@ -101,6 +101,10 @@ class WayOut(Protocol):
         """Called with a request that is about to run and whose messages go here. None: nothing to prepare."""
         return None
 
+    def is_wanted(self) -> bool:
+        """Whether the request is to run: not if its client has left, and that cancels it."""
+        return True
+
     def send(self, line: bytes, wait: float | None = None) -> None:
         """Send one message; waits for room in the outbox at most `wait` seconds.
 

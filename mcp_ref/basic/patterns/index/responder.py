@@ -174,6 +174,8 @@ class Responder:
             outbox.begins(context)
         if self.serving.setdefault(context.arrival.key, context) is not context:
             raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
+        if outbox.begins is not None and not outbox.is_wanted():
+            self.cancel(context, "the client closed the stream")  # when there was no request to cancel yet
         return context
 
     def submit(

@@ -248,7 +248,7 @@ class HttpStream(WayOut):
             self.end_response()
 
     def is_wanted(self) -> bool:
-        """Whether its request is to run: a modern client that left has cancelled it."""
+        """Whether the request is to run: a modern client that left has cancelled it."""
         return not (self.machine.kind.is_modern and self.machine.state is State.DETACHED)
 
     def reader(self) -> EventReader | None:
@@ -373,12 +373,13 @@ class HttpStream(WayOut):
         # spec: basic/transports/streamable-http/cancel-stops-work
         # spec: basic/transports/streamable-http/cancel-silences
         """
-        machine, context = self.machine, self.context
+        machine = self.machine
         with self.lock:
             if machine.reader is not reader or (reader is None and machine.state not in WRITTEN):
                 return
             cancels = machine.client_left()
             self.notify()
+        context = self.context  # read now: a request that begins later looks whether it is still wanted
         if cancels and context is not None:
             context.connection.responder.cancel(context, "the client closed the stream")
 
