@@ -84,6 +84,9 @@ URGENT = frozenset({"ping"})
 """Requests that ask whether the server is there. They do not wait for a free exchange: a silent server may
 have used up all."""
 
+CANCEL_SECONDS = 5.0
+"""Seconds in which a cancellation is to be POSTed."""
+
 
 class UrlConnection(Connection):
     """The connection to a server behind a URL. Its outbox is the transport, which POSTs each message."""
@@ -286,13 +289,29 @@ class Sender(WayOut):
             ) from None
 
     def notify(self, method: str, params: Json | None, wait: float | None, outbox: WayOut | None) -> None:
-        """POST a notification. A cancellation that cannot be sent is logged, and is no error."""
-        try:
+        """POST a notification.
+
+        A cancellation that cannot be sent is logged, and is no error. For that the caller, who has given up a
+        request, waits no longer than `wait`; the POST, which may need a new TLS connection, has more time.
+        """
+        if method != "notifications/cancelled":
             self.send(encode_notification(method, params), wait, self.headers(method, params))
+            return
+        told = threading.Event()
+        try:
+            if self._senders.submit(lambda _: self._cancel(method, params, told), None):
+                told.wait(CANCEL_SECONDS if wait is None else wait)
+        except QueueFull:
+            _log.info("%s was not sent: too many wait", method)
+
+    def _cancel(self, method: str, params: Json | None, told: threading.Event) -> None:
+        """POST a cancellation, and set `told`. Runs on one of `_senders`."""
+        try:
+            self.send(encode_notification(method, params), CANCEL_SECONDS, self.headers(method, params))
         except McpError as problem:
-            if method != "notifications/cancelled":
-                raise
             _log.info("%s: %.300r", method, problem)
+        finally:
+            told.set()
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """POST a response; on a worker if this thread reads, since others wait for what it will read next."""

@@ -18,7 +18,7 @@ from mcp_ref import Denied, Server, ServerOptions, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.transports.streamable_http import sessions
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
-from mcp_ref.basic.transports.streamable_http.sending import Sender, Way
+from mcp_ref.basic.transports.streamable_http.sending import Sender, StreamableHttp, Way
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
     InvalidResponse,
@@ -244,9 +244,11 @@ def test_initialize_may_be_answered_by_a_stream_too():
 def test_connections_are_kept_whatever_the_answers_are():
     flip = iter([plain, streamed] * 10)
     with talking(lambda request, wire: next(flip)(request, wire)) as (site, client):
+        under_way = client.asker.connection.outbox.exchanges._under_way
         for _ in range(10):
             client.call_tool("a")
-        assert len(site.wires) <= 2, "the end of a stream may come a moment after its answer"
+            assert eventually(lambda: not under_way)  # the end of a stream may come after its answer
+        assert len(site.wires) <= 2
 
 
 @pytest.mark.spec("basic/transports/streamable-http/multiple-streams")
@@ -579,6 +581,24 @@ def test_a_future_that_is_cancelled_lets_go_of_the_answer(revision, handle):
         assert len(site.of("notifications/cancelled")) == (revision != MODERN)
 
 
+def test_a_cancellation_may_take_longer_than_its_caller_waits(monkeypatch):
+    """A new TLS connection over a slow link takes longer than that."""
+    headers, has_gone_on = StreamableHttp.headers, threading.Event()
+
+    def slowly(sender, method, *arguments):
+        if method == "notifications/cancelled":
+            assert has_gone_on.wait(PATIENCE)
+        return headers(sender, method, *arguments)
+
+    monkeypatch.setattr(StreamableHttp, "headers", slowly)
+    with talking(only("tools/call", _silent), "2025-11-25") as (site, client):
+        pending = client.submit("tools/call", {"name": "a"})
+        site.asked(lambda r: r.rpc == "tools/call")
+        assert pending.cancel()
+        has_gone_on.set()
+        assert site.asked(lambda r: r.rpc == "notifications/cancelled")
+
+
 def test_a_future_whose_time_is_up_lets_go_of_the_answer():
     def has_arrived(seconds):
         gone.clear()
@@ -686,7 +706,9 @@ def test_a_forked_child_does_not_end_the_session_of_its_parent():
 
 @pytest.mark.spec("basic/transports/streamable-http/session-delete")
 @pytest.mark.parametrize("status", [200, 204, 404, 405, 500])
-def test_a_session_is_ended_by_delete_whatever_the_server_says_to_that(status):
+def test_a_session_is_ended_by_delete_whatever_the_server_says_to_that(status, monkeypatch):
+    monkeypatch.setattr(sessions, "PARTING_SECONDS", PATIENCE)
+
     def handle(request, wire):
         if request.method == "DELETE":
             wire.answer(status)
