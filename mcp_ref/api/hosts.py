@@ -406,6 +406,7 @@ def side_by_side(
     """
     todo = iter(jobs.items())
     done: SimpleQueue[tuple[str, T | Exception]] = SimpleQueue()
+    returned: list[T | Exception] = []
     lock, is_left = threading.Lock(), False
 
     def work() -> None:
@@ -417,6 +418,7 @@ def side_by_side(
             found = _outcome(item[1])
             with lock:
                 if not is_left:
+                    returned.append(found)
                     done.put((item[0], found))
                     continue
             take_back(found)
@@ -435,9 +437,7 @@ def side_by_side(
     except BaseException:
         with lock:
             is_left = True
-        while not done.empty():
-            results.update([done.get()])
-        for found in results.values():
+        for found in returned:  # not `results`: the interrupt may have come between `get` and there
             take_back(found)
         raise
     return {name: results[name] for name in jobs}

@@ -169,7 +169,7 @@ class _Page:
     def close(self) -> None:
         self._http.stop()
         self._thread.join(5.0)
-        self._http.close(0.5)
+        self._http.close(5.0)  # ends as soon as the browser has its page
 
     def _serve(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         """Answer one request: of the browser, or of any other program on this machine."""
