@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from mcp_ref.basic.patterns.index import requester
+from mcp_ref.basic.transports.stdio import client as stdio_client
 from mcp_ref.basic.transports.stdio.backward_compatibility import KNOWN_ERAS
 
 REGISTRY = Path(__file__).resolve().parents[1] / "docs" / "clauses.tsv"
@@ -23,6 +25,10 @@ def pytest_xdist_auto_num_workers() -> int:
     """`-n auto`: three processes for two cores, for half of the time a test waits for what a child does."""
     return max(2, (os.cpu_count() or 1) * 3 // 2)
 
+
+# On a busy machine a child may take this long to be gone, and its last words to be read.
+stdio_client.EXIT_REASON_SECONDS = 5.0
+requester.CLOSE_REASON_SECONDS = 11.0
 
 # An example that takes long on a busy machine proves nothing against the code.
 settings.register_profile("patient", deadline=None)

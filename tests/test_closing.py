@@ -199,7 +199,8 @@ def test_close_at_any_moment_of_a_restart() -> None:
 def test_many_threads_close_at_once(revision: str) -> None:
     with bystander():
         for _ in range(5):
-            client = connect(raw_server("open_any(" + repr(revision) + ")\ngo_on()"), revision=revision)
+            script = f"open_any({revision!r})\ngo_on()"
+            client = connect(raw_server(script), revision=revision, options=ClientOptions(grace=PATIENCE))
             process = client.asker.line.link.process
             closing = [threading.Thread(target=client.close) for _ in range(5)]
             for thread in closing:
@@ -265,7 +266,8 @@ def test_on_stderr_may_close_the_client(revision: str, caplog: pytest.LogCapture
         done.set()
 
     script = f"open_any({revision!r})\nos.write(2, b'something\\n')\ngo_on()"
-    client = connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=closes))
+    options = ClientOptions(on_stderr=closes, grace=PATIENCE)
+    client = connect(raw_server(script), revision=revision, options=options)
     process = client.asker.line.link.process
     clients.append(client)
     there.set()

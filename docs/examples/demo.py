@@ -95,7 +95,7 @@ def session(revision: str, run: Callable[[Client], dict[str, object]]) -> dict[s
         print(line, flush=True)
 
     env = {"FORCE_COLOR": "1"} if wire.wants_colour(sys.stdout) else {"NO_COLOR": "1"}
-    options = ClientOptions(name="demo client", on_stderr=show, env=env)
+    options = ClientOptions(name="demo client", on_stderr=show, env=env, grace=10)
     with connect(COMMAND, revision=revision, elicitation=ask, options=options) as client:
         found = run(client)
     found["messages on the wire"] = sum('"jsonrpc"' in line for line in passed)

@@ -28,7 +28,7 @@ with connect(server) as client:
 
     # A time-out cancels the call on the wire, so that the tool learns of it.
     try:
-        client.call_tool("copy", {"files": 1, "seconds": 60}, timeout=0.2)
+        client.call_tool("copy", {"files": 1, "seconds": 60}, timeout=2)
     except RequestTimeout as problem:
         print(problem)
     print("the tool stopped:", stopped.wait(10))

@@ -607,7 +607,7 @@ def test_a_client_that_is_closed_leaves_no_task_behind():
     with Asking(elicitation=think) as asking:
         asking.start()
         assert entered.wait(PATIENCE)
-    assert not any(t.name.startswith("mcp_ref worker") for t in threading.enumerate())
+    assert eventually(lambda: not any(t.name.startswith("mcp_ref worker") for t in threading.enumerate()))
     go.set()
 
 

@@ -151,6 +151,7 @@ def test_nothing_of_one_server_gets_to_another(date):
         with pytest.raises(ConnectionClosed):
             clients["a"].call_tool("get", {"end": True})
         assert clients["b"].call_tool("get").structured == {"of": "b"}
+        assert eventually(lambda: all(said.values()))
     assert said == {"a": ["a"], "b": ["b"]}
     assert "for a" in str(heard["a"].all) and "for b" in str(heard["b"].all)
     assert "for a" not in str(heard["b"].all) and "for b" not in str(heard["a"].all)
@@ -450,6 +451,7 @@ def test_log_messages_come_from_the_level_on_that_was_set(date):
         client.call_tool("add", {"a": 1, "b": 2})
         client.set_log_level("debug")
         client.call_tool("add", {"a": 1, "b": 2})
+        assert eventually(lambda: logged)
     assert logged == [("info", "at work")]
 
 
@@ -692,9 +694,9 @@ def test_close_may_be_called_twice_and_by_many():
 def test_a_close_beside_another_ends_when_the_server_has_ended(date):
     """It is of no importance who was first: after `close`, or a block, the server is gone."""
     notes = Notes()
-    script = f"open_any({date!r})\nwhile os.read(0, 100): pass\nnote('end of input')\ntime.sleep(60)"
+    script = f"open_any({date!r})\nwhile os.read(0, 100): pass\nnote('end of input')\ntime.sleep(1)"
     with connect(
-        raw_server(script), revision=date, options=ClientOptions(on_stderr=notes, grace=1.0)
+        raw_server(script), revision=date, options=ClientOptions(on_stderr=notes, grace=PATIENCE)
     ) as client:
         process = client.asker.line.link.process
         first = threading.Thread(target=client.close)

@@ -280,11 +280,14 @@ def test_the_session_of_another_subject_is_worth_nothing(site: Site) -> None:
             assert reply.status == 200
 
 
-def test_a_token_that_ends_while_a_stream_is_open_ends_no_stream_but_the_next_request(site: Site) -> None:
-    short = ISSUER.token("ann", "notes:read", exp=time.time() - 29.0)  # the skew is 30 s
+def test_a_token_that_ends_while_a_stream_is_open_ends_no_stream_but_the_next_request(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    short = ISSUER.token("ann", "notes:read", exp=now + HOUR)
     with site.peer(short, LEGACY) as ann, ann.get() as stream:
         assert stream.status == 200
-        time.sleep(1.1)
+        monkeypatch.setattr(time, "time", lambda: now + HOUR + 31)  # the skew is 30 s
         with ann.post(ann.message("ping")) as reply:
             assert reply.status == 401
             assert "expired" in challenge_of(reply).params["error_description"]

@@ -425,9 +425,11 @@ def test_hanging_up_ends_what_is_open_and_lets_what_runs_finish():
         message = {"jsonrpc": "2.0", "id": name, "method": method, "params": {**params, "_meta": META}}
         connection.receive(json.dumps(message).encode())
     assert eventually(lambda: lines)
-    threading.Timer(0.05, go.set).start()
+    helper = threading.Thread(target=lambda: eventually(lambda: len(lines) == 3) and go.set())
+    helper.start()
     server.hang_up(connection, PATIENCE)
     server.detach(connection, "over")
+    helper.join(PATIENCE)
     assert [m.get("method", m.get("id")) for m in lines] == [
         "notifications/subscriptions/acknowledged",
         "notifications/cancelled",

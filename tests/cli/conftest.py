@@ -18,6 +18,8 @@ import sys
 import threading
 from mcp_ref import Context, ElicitUrl, Server, UrlElicitationRequired
 
+ended = threading.Event()  # no tool waits
+ended.set()
 server = Server("demo", version="1.0.0", title="A demo", instructions="Ask it.")
 
 @server.tool
@@ -37,12 +39,15 @@ def fail() -> str:
 @server.tool
 def wait(ctx: Context) -> str:
     ctx.progress(1, 2, "half")
+    ended.clear()
     print("waiting", file=sys.stderr, flush=True)
     try:
         ctx.sleep(60)
     except BaseException as problem:
         print("ended:", problem, file=sys.stderr, flush=True)
         raise
+    finally:
+        ended.set()
     return "done"
 
 @server.tool
@@ -56,12 +61,18 @@ def asked(ctx: Context) -> str:
 
 asked_to_pay = []
 
+def complete():
+    for _ in range(1000):  # until the server has noted who was asked
+        if server.elicitation_complete("payment"):
+            return
+        threading.Event().wait(0.02)
+
 @server.tool
 def pay() -> str:
     if asked_to_pay:
         return "paid"
     asked_to_pay.append("once")
-    threading.Timer(0.05, server.elicitation_complete, ["payment"]).start()
+    threading.Thread(target=complete, daemon=True).start()
     raise UrlElicitationRequired(ElicitUrl("Pay first", "https://example.com/pay", "payment"))
 
 @server.resource("demo://motto", mime_type="text/plain", size=4)
@@ -94,6 +105,7 @@ def repeat(text: str, ctx: Context) -> str:
 other = 5
 if __name__ == "__main__":
     server.run()
+    ended.wait(1.3)  # less than the client's grace
 """
 
 CHANGING = """

@@ -195,7 +195,7 @@ subprocess.run([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
 """
     began = time.monotonic()
     with nothing_left():
-        code, said = run.called([sys.executable, "-S", "-c", parent], 1.0)
+        code, said = run.called([sys.executable, "-S", "-c", parent], 6.0)
     assert (code, said) == (None, "here\n")
     assert time.monotonic() - began < 30
 
@@ -273,4 +273,4 @@ def test_a_person_who_comes_to_no_page_and_a_command_that_does_not_end_are_told_
     assert (code, "came to nothing" in said) == (0, True)
     with nothing_left():
         waits = "import time; print('here', flush=True); time.sleep(60)"
-        assert run.attended([sys.executable, "-c", waits], 1.0) == (None, "here\n")
+        assert run.attended([sys.executable, "-c", waits], 6.0) == (None, "here\n")

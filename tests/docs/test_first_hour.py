@@ -27,9 +27,11 @@ STARTED = "slow_server"
 """By three_servers."""
 
 
-def run(script: str, *words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    script: str, *words: str, stdin: str = "", folder: Path = FOLDER, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-W", "error", FOLDER / f"{script}.py", *words],
+        [sys.executable, "-W", "error", folder / f"{script}.py", *words],
         env={"PATH": "/usr/bin:/bin", **ENV, **environment},
         input=stdin,
         capture_output=True,
@@ -224,17 +226,22 @@ def test_a_flask_application(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------- three servers, confirmation
 
 
-def test_three_servers_with_progress_bars() -> None:
+def test_three_servers_with_progress_bars(tmp_path: Path) -> None:
+    """They copy at the same time; more slowly than on the page, since they may begin half a second apart."""
+    for name in ("three_servers", STARTED):
+        text = Path(FOLDER, f"{name}.py").read_text()
+        Path(tmp_path, f"{name}.py").write_text(text.replace("ctx.sleep(0.1)", "ctx.sleep(0.6)"))
     start = time.monotonic()
-    done = run("three_servers")
+    done = run("three_servers", folder=tmp_path)
     assert done.stderr == ""
     shown = done.stdout.replace("\r", "\n").splitlines()
     assert shown[-3:] == ["photos: 3 files copied", "letters: 8 files copied", "music: 5 files copied"]
     bars = [[bar.count("#") for bar in re.findall(r"\[(.{10})\]", line)] for line in shown if "[" in line]
     assert bars[-1] == [10, 10, 10]
     assert all(list(bar) == sorted(bar) for bar in zip(*bars, strict=True))
-    assert any(min(line) > 0 and max(line) < 10 for line in bars), "they ran one after another"
-    assert time.monotonic() - start < PATIENCE
+    at_work = [sum(0 < bar < 10 for bar in line) for line in bars]
+    assert max(at_work) > 1, "they ran one after another"
+    assert time.monotonic() - start < 2 * PATIENCE
 
 
 def test_a_confirmation() -> None:

@@ -117,7 +117,7 @@ def crashed() -> None:
 
 
 def limited() -> None:
-    made = Server("limited", limit=Limit(rate=1, burst=1))
+    made = Server("limited", limit=Limit(rate=0.001, burst=1))
     made.add_tool(lambda: None, name="do")
     with connect(made) as client:
         client.call_tool("do")

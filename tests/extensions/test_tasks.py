@@ -767,6 +767,7 @@ def test_a_subscription_ends_and_its_task_goes_on(stage):
         name = raw.ask("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})
         raw.until(lambda m: m.get("method") == ACK)
         raw.notify("notifications/cancelled", {"requestId": name})
+        assert raw.is_alive()  # and so the cancellation was read
         stage.open.set()
         assert raw.ended(task_id)["status"] == "completed"
         assert raw.aside == []

@@ -471,17 +471,21 @@ def test_reports_that_come_faster_than_they_are_taken_do_not_keep_a_call_alive()
     def slow(*report: object) -> None:
         time.sleep(0.01)
 
-    with connect(server, revision=MODERN, options=ClientOptions(max_timeout=0.5)) as client:
-        giving_up = threading.Timer(PATIENCE, enough.set)
-        giving_up.start()
-        try:
-            with pytest.raises(RequestTimeout, match="in spite of progress"):
-                client.call_tool("work", timeout=0.3, on_progress=slow)
-            assert not enough.is_set()
-        finally:
-            enough.set()
-            giving_up.cancel()
-            giving_up.join()
+    def is_capped(seconds: float) -> bool:
+        """False if no report came in time: then it is tried with more time."""
+        with connect(server, revision=MODERN, options=ClientOptions(max_timeout=1.5 * seconds)) as client:
+            giving_up = threading.Timer(PATIENCE + 2 * seconds, enough.set)
+            giving_up.start()
+            try:
+                with pytest.raises(RequestTimeout) as caught:
+                    client.call_tool("work", timeout=seconds, on_progress=slow)
+            finally:
+                giving_up.cancel()
+                giving_up.join()
+        assert not enough.is_set()
+        return "in spite of progress" in str(caught.value)
+
+    assert any(map(is_capped, (0.3, 3.0, 9.0)))
 
 
 def test_a_future_that_got_no_answer_says_how_long_it_had() -> None:

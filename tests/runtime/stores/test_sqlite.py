@@ -514,7 +514,7 @@ def killed_in_work(nursery, seconds):
             pid = int(line.split()[1])
         else:
             lines.append(line)
-        if pid and timer is None:
+        if pid and lines and timer is None:
             timer = threading.Timer(seconds, kill, (pid,))
             timer.start()
     timer.join()

@@ -68,6 +68,10 @@ MAX_LABEL_CHARACTERS = 200
 """Characters of a command in the error of a write: `python -c` may have a whole program in it."""
 
 
+EXIT_REASON_SECONDS = 0.5
+"""Seconds for the exit status of a child whose output has ended, and as many for the rest of its stderr. All
+calls that fail with the child wait for both."""
+
 LAST_WORDS_SECONDS = 5.0
 """Seconds for which `close` waits for `on_stderr` to take the last lines of the server."""
 
@@ -256,11 +260,11 @@ class Child:
         import subprocess
 
         try:
-            code = self.process.wait(0.5)
+            code = self.process.wait(EXIT_REASON_SECONDS)
         except subprocess.TimeoutExpired:
             # spec: basic/transports/stdio/server-closes-stdout
             return self._shown("closed its output")
-        self._stderr_thread.join(0.5)
+        self._stderr_thread.join(EXIT_REASON_SECONDS)
         return self._shown(f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}")
 
     def silence(self) -> str:

@@ -336,7 +336,7 @@ def test_what_was_closed_before_it_was_open_is_not_left_open(date):
         changes.close()
         changes.open()
         client.ping()
-        assert server.listeners._streams == {}
+        assert eventually(lambda: server.listeners._streams == {})
         assert all(not listener.uris for listener in server.listeners._sessions.values())
         assert not client.asker.subscriptions
 
@@ -1168,7 +1168,7 @@ def test_a_subscription_that_is_dropped_is_closed(date):
         assert (call is not None) == (date == MODERN)
         assert len(client.asker.subscriptions) == 1
         del changes
-        assert len(client.asker.subscriptions) == 0
+        assert eventually(lambda: len(client.asker.subscriptions) == 0)  # the reader may hold it for a moment
         assert call is None or eventually(lambda: call.done)
         server.resource_updated("note://1")
         with client.listen(tools=True) as changes:

@@ -72,6 +72,7 @@ def tag(message):
 def told(raw, server):
     """All that is told until a last change is: (subscription, method, uri) of each."""
     name, _ = begin(raw, {"resourceSubscriptions": [LAST]})
+    assert eventually(lambda: all_begun(server))
     server.resource_updated(LAST)
     raw.until(lambda m: tag(m) == name)
     heard = [(tag(m), m["method"], m["params"].get("uri")) for m in raw.aside]
@@ -79,6 +80,12 @@ def told(raw, server):
     raw.notify("notifications/cancelled", {"requestId": name})
     assert raw.is_alive()
     return heard
+
+
+def all_begun(server):
+    """Whether each subscription counts as acknowledged, a moment after it says so."""
+    with server.listeners._lock:
+        return all(stream.acknowledged for stream in server.listeners._all_streams())
 
 
 @pytest.fixture
@@ -93,6 +100,7 @@ def by_hand(monkeypatch):
             due.pop()()
             assert eventually(lambda: "mcp_ref changes" not in {t.name for t in threading.enumerate()})
 
+    happen.due = due
     return happen
 
 
@@ -129,7 +137,7 @@ def test_the_acknowledgment_comes_first_and_what_changed_meanwhile_after_it(by_h
         first = raw.receive()
         assert first["method"] == ACK
         assert tag(first) == name
-        assert eventually(lambda: stream_of(server).acknowledged)
+        assert eventually(lambda: stream_of(server).acknowledged and by_hand.due)
         by_hand()
         assert [raw.receive()["method"] for _ in range(2)] == ["notifications/tools/list_changed", UPDATED]
         assert raw.is_alive()
@@ -262,6 +270,7 @@ def test_each_is_told_what_it_asked_for_and_nothing_else():
                 wanted["resourceSubscriptions"] = ["demo://a", "item:///1"]
             name, agreed = begin(raw, wanted)
             assert agreed == wanted
+            assert eventually(lambda: all_begun(server))
             expected |= {(name, NOTICES[m], None) for m in members[:3] if m in wanted}
             expected |= {(name, UPDATED, uri) for uri in wanted.get("resourceSubscriptions", ())}
         change_all(server)
@@ -275,7 +284,7 @@ def test_a_connection_that_does_not_listen_is_told_nothing():
     server = demo()
     with RawClient(server, revision=MODERN) as silent, RawClient(server, revision=MODERN) as raw:
         assert silent.is_alive()
-        begin(raw, {"toolsListChanged": True})
+        begun(raw, server, {"toolsListChanged": True})
         change_all(server)
         assert told(raw, server)
         assert silent.is_alive()
@@ -310,6 +319,7 @@ def test_an_id_and_the_same_as_text_are_two_subscriptions():
     with RawClient(server, revision=MODERN) as raw:
         begin(raw, {"toolsListChanged": True}, id=7)
         begin(raw, {"promptsListChanged": True}, id="7")
+        assert eventually(lambda: all_begun(server))
         refused = raw.answer(raw.ask("subscriptions/listen", {"notifications": {}}, id="7"))
         assert "in use" in refused["error"]["message"]
         raw.notify("notifications/cancelled", {"requestId": 7})
@@ -438,7 +448,7 @@ def test_nothing_is_told_after_the_client_has_cancelled():
     """Neither a notification nor a response; the id may be used again, and other ids cancel nothing."""
     server = demo()
     with RawClient(server, revision=MODERN) as raw:
-        name, _ = begin(raw, {"toolsListChanged": True, "resourceSubscriptions": ["demo://a"]})
+        name = begun(raw, server, {"toolsListChanged": True, "resourceSubscriptions": ["demo://a"]})
         for wrong in (str(name), 999, None, [name], 1.5, True):
             raw.notify("notifications/cancelled", {"requestId": wrong})
         change_all(server)
@@ -449,6 +459,7 @@ def test_nothing_is_told_after_the_client_has_cancelled():
         change_all(server)
         assert told(raw, server) == []
         assert begin(raw, {"promptsListChanged": True}, id=name)[1] == {"promptsListChanged": True}
+        assert eventually(lambda: all_begun(server))
         change_all(server)
         assert told(raw, server) == [(name, NOTICES["promptsListChanged"], None)]
 
@@ -466,6 +477,9 @@ def test_what_was_to_be_told_when_the_client_cancelled_is_not_told(by_hand):
 
 
 SERVED = """
+from mcp_ref.basic.patterns.subscriptions import server as subscriptions
+from mcp_ref.basic.transports.stdio import server as stdio
+subscriptions.ACKNOWLEDGMENT_SECONDS = stdio.GRACE_SECONDS = 20.0
 @server.tool
 def it() -> str: return "x"
 @server.resource("demo://a")
@@ -551,7 +565,7 @@ def test_what_is_being_acknowledged_when_its_connection_closes_is_ended_after_it
 def test_a_subscription_ends_once_though_both_sides_end_it():
     server = demo()
     with RawClient(server, revision=MODERN) as raw:
-        name, _ = begin(raw, {"toolsListChanged": True})
+        name = begun(raw, server, {"toolsListChanged": True})
         stream = stream_of(server)
         remove = server.listeners._remove
 
@@ -735,6 +749,7 @@ def test_one_that_cannot_be_written_to_is_left_out_and_the_others_are_told():
     connection.outbox._write = gone
     with RawClient(server, revision=MODERN) as raw:
         begin(raw, {"toolsListChanged": True})
+        assert eventually(lambda: all_begun(server))
         change_all(server)
         assert [method for _, method, _ in told(raw, server)] == [NOTICES["toolsListChanged"]]
         assert connection not in server.listeners._streams
@@ -766,7 +781,7 @@ def test_a_thousand_updates_in_a_burst_are_one_notification(by_hand, date):
 def test_updates_without_a_pause_are_a_notification_a_round():
     server = demo()
     with RawClient(server, revision=MODERN) as raw:
-        name, _ = begin(raw, {"resourceSubscriptions": ["demo://a"]})
+        name = begun(raw, server, {"resourceSubscriptions": ["demo://a"]})
         start = time.monotonic()
         while time.monotonic() < start + 10 * module.BURST_SECONDS:
             server.resource_updated("demo://a")

@@ -484,7 +484,7 @@ def test_an_application_that_closes_ends_idle_streams_at_once(at):
         assert time.monotonic() - began < PATIENCE / 2
         assert old.stream.event() is None
         assert old.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})[0] == 503
-    assert not sessions(at)
+    assert eventually(lambda: not sessions(at))
 
 
 def test_an_application_that_closes_lets_what_runs_be_answered_first(at, server):

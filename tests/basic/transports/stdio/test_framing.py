@@ -153,7 +153,7 @@ def test_a_writer_is_not_closed_while_it_writes() -> None:
     class Poll:
         def poll(self, milliseconds: float) -> Any:
             waits.set()
-            return real.poll(milliseconds)
+            return real.poll(PATIENCE * 1000)  # until there is room: it looks at nothing before
 
     write._poll = Poll()  # type: ignore[assignment]
 

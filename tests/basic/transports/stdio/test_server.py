@@ -155,7 +155,10 @@ def is_waiting(pid: int) -> bool:
     return turns() == before and len(before) == 2
 
 
-def test_serve_answers_until_the_end_of_input_and_gives_the_streams_back() -> None:
+def test_serve_answers_until_the_end_of_input_and_gives_the_streams_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio, "GRACE_SECONDS", PATIENCE)
     server = Server("tests", options=ServerOptions(max_message_bytes=1000))
 
     @server.tool
@@ -712,8 +715,9 @@ def test_a_task_that_runs_at_the_end_of_input_cleans_up_and_is_reported_as_faile
 
 
 HELD = """
+from mcp_ref.basic.patterns.subscriptions import server as subscriptions
 from mcp_ref.basic.transports.stdio import server as stdio
-stdio.GRACE_SECONDS = 20.0
+subscriptions.ACKNOWLEDGMENT_SECONDS = stdio.GRACE_SECONDS = 20.0
 @server.tool(task="required")
 def hold(ctx: Context) -> None:
     ctx.sleep(60)

@@ -784,7 +784,7 @@ def test_a_subscription_ends_when_its_client_leaves(server):
         assert at.app.places.taken == 1
         stream.close()
         assert eventually(lambda: at.app.places.taken == 0, NOTICED)
-        assert not at.app.modern.connection.responder.serving
+        assert eventually(lambda: not at.app.modern.connection.responder.serving)
 
 
 @pytest.mark.spec("basic/patterns/subscriptions/graceful-response")
@@ -880,8 +880,9 @@ def test_the_lifespan_begins_with_the_first_request_and_ends_with_the_applicatio
         assert happened == ["entered", "left"]
 
 
-def test_an_application_that_is_closed_ends_the_tasks_before_the_lifespan():
+def test_an_application_that_is_closed_ends_the_tasks_before_the_lifespan(monkeypatch):
     """They fail, and their handlers have time to clean up while what they need is still there."""
+    monkeypatch.setattr(streamable_http, "LAST_SECONDS", PATIENCE)
     ends = []
 
     @contextlib.contextmanager

@@ -320,6 +320,7 @@ def heard(handle, revision=MODERN, **more):
     more.setdefault("timeout", PATIENCE)
     with talking(handle, revision, on_notification=lambda *n: notes.append(n), **more) as (_site, client):
         answer = client.call_tool("a").text
+        client.asker.events.settle(PATIENCE)
     return answer, notes
 
 
@@ -504,6 +505,7 @@ def test_a_stream_that_breaks_is_resumed_where_it_broke(revision, how):
         assert again.headers["mcp-session-id"] == "s-1"
         assert again.headers.get("mcp-protocol-version") == (revision if revision >= "2025-06-18" else None)
         assert len(site.of("tools/call")) == 1
+        client.asker.events.settle(PATIENCE)
     assert notes == [("notifications/note", {"n": 1})]
 
 

@@ -465,7 +465,8 @@ def plain(request, wire):
     "basic/transports/streamable-http/session-id-handled-securely",
 )
 @pytest.mark.parametrize("revision", LEGACY)
-def test_a_session_and_its_revision_are_named_from_initialization_on(revision):
+def test_a_session_and_its_revision_are_named_from_initialization_on(revision, monkeypatch):
+    monkeypatch.setattr(http_sessions, "PARTING_SECONDS", PATIENCE)
     with talking(plain, revision, SESSION) as (site, client):
         assert client.session_id == SESSION
         client.call_tool("a")
@@ -500,8 +501,9 @@ def test_a_session_id_that_none_may_be_is_refused(session):
 
 @pytest.mark.spec("basic/transports/streamable-http/session-id-handled-securely")
 @pytest.mark.parametrize("ends", ["with an error", "with words"])
-def test_no_log_and_no_description_holds_the_id_of_a_session(caplog, ends):
+def test_no_log_and_no_description_holds_the_id_of_a_session(caplog, ends, monkeypatch):
     """Not of a new session either, and not where the server says the id in its refusals."""
+    monkeypatch.setattr(http_sessions, "PARTING_SECONDS", PATIENCE)
     caplog.set_level(logging.DEBUG)
     ids = ["secret-of-1", "secret-of-2"]
     left = list(ids)

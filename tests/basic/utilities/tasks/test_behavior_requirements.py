@@ -598,7 +598,7 @@ def test_become_task_is_false_when_the_call_was_cancelled_or_is_over(stage):
 
 @pytest.mark.parametrize("why", ["the limit", "the store"])
 @pytest.mark.parametrize("grace", [0.05, PATIENCE])
-def test_a_call_that_has_begun_and_cannot_be_a_task_is_answered_when_it_ends(why, grace):
+def test_a_call_that_has_begun_and_cannot_be_a_task_is_answered_when_it_ends(why, grace, caplog):
     store = FaultyStore()
     with Stage(store=store, most_live=1, grace=grace) as stage:
         stage.add_usual()
@@ -622,6 +622,8 @@ def test_a_call_that_has_begun_and_cannot_be_a_task_is_answered_when_it_ends(why
             assert stage.is_entered()
             if grace < PATIENCE and why == "the store":
                 assert store.has_failed()
+            if grace < PATIENCE:  # it was refused while there was no room
+                assert eventually(lambda: "cannot be a task" in caplog.text)
             stage.open.set()
             result = raw.answer(call)["result"]
             assert (result["resultType"], result["content"][0]["text"]) == ("complete", "done")
@@ -756,7 +758,7 @@ def test_a_task_is_gone_when_its_ttl_is_over_whatever_its_status():
     with Stage() as stage:
         stage.add_usual()
         with stage.client() as raw:
-            ids = [raw.start(name, ttl=1000)["taskId"] for name in ("quick", "hold", "stubborn")]
+            ids = [raw.start(name, ttl=4000)["taskId"] for name in ("quick", "hold", "stubborn")]
             raw.about("tasks/cancel", ids[2])
             raw.ended(ids[0])
             assert stage.is_entered()
@@ -789,7 +791,7 @@ def test_a_tool_whose_task_has_expired_asks_and_says_nothing_more(stage, monkeyp
         said.append(ctx.reason)
 
     with stage.client() as raw:
-        raw.start("late", ttl=1000)
+        raw.start("late", ttl=4000)
         assert eventually(lambda: len(said) == 2)
     assert said == [RequestCancelled, "its task has expired"]
 
@@ -1363,7 +1365,7 @@ def test_the_end_of_a_task_that_could_not_be_kept_until_it_expired_is_given_up(c
     with Stage(store=store) as stage:
         stage.add_usual()
         with stage.client() as raw:
-            raw.start("stubborn", ttl=1000)
+            raw.start("stubborn", ttl=4000)
             assert stage.is_entered()
             store.broken = {"change"}
             stage.open.set()
@@ -1648,6 +1650,8 @@ def test_a_store_that_fails_when_a_server_ends_keeps_no_handler_from_its_end(era
 PROGRAM = """
 import contextlib, sys, threading
 from mcp_ref import Context, Server, connect
+from mcp_ref.basic.utilities.tasks import behavior_requirements
+behavior_requirements.EXIT_SECONDS = 20.0
 
 @contextlib.contextmanager
 def lifespan(server):
@@ -1698,12 +1702,13 @@ def test_the_audit_says_when_a_task_began_ended_and_was_fetched_and_for_whom(era
             one = raw.start("fails")["taskId"]
             raw.ended(one)
             raw.outcome(one)
+            assert eventually(lambda: "failed" in lines(caplog))
             first = lines(caplog)
             caplog.clear()
             raw.about("tasks/cancel", raw.start("hold")["taskId"])
             assert lines(caplog) == ["created", "cancelled"]
-    assert first[:3] == ["created", "failed", "retrieved"]
-    assert set(first[3:]) <= {"retrieved"}
+    assert first[0] == "created" and first.count("failed") == 1  # perhaps after it was first fetched
+    assert set(first[1:]) == {"failed", "retrieved"}
     said = [r.getMessage() for r in caplog.records if r.getMessage().startswith("task ")]
     assert all("ann" in line and "\n" not in line for line in said)
     assert not any(one in line for line in said)  # an id may be a key

@@ -688,7 +688,7 @@ def test_a_task_that_expires_while_its_result_is_waited_for_is_not_found():
     with Stage() as stage:
         stage.add_usual()
         with stage.client() as raw:
-            task_id = raw.start("hold", ttl=1000)["taskId"]
+            task_id = raw.start("hold", ttl=4000)["taskId"]
             assert raw.about("tasks/result", task_id)["error"]["code"] == -32602
             assert stage.is_left()  # its tool was told
 
@@ -762,10 +762,9 @@ def test_what_a_task_asks_is_sent_beside_the_request_for_its_result(stage):
         assert result["structuredContent"] == {"result": ["accept", "decline"]}
         raw.notified(STATUS, status="completed")  # perhaps after the result
         told = [m["params"]["status"] for m in raw.aside if m.get("method") == STATUS]
-        # In order, and the last one surely; one that was overtaken by the next is not told.
+        # In order; one that was overtaken by the next is not told. The last one was: "completed", above.
         changes = iter(["input_required", "working", "input_required", "working"])
         assert all(status in changes for status in told)
-        assert told[-1] == "working"
 
 
 def test_a_task_asks_nothing_before_its_result_is_asked_for(stage):
