@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -517,3 +518,18 @@ def test_an_interrupt_undoes_what_is_done_and_what_still_comes() -> None:
         slow.set()
         assert eventually(lambda: undone == ["quick", "slow"])
         helper.join()
+
+
+def test_an_interrupt_that_comes_as_a_result_is_taken_undoes_that_one_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Taken(SimpleQueue[Any]):
+        def get(self, *arguments: Any) -> Any:
+            super().get(*arguments)
+            raise KeyboardInterrupt
+
+    undone: list[str] = []
+    monkeypatch.setattr(hosts, "SimpleQueue", Taken)
+    with nothing_left(), pytest.raises(KeyboardInterrupt):
+        side_by_side({"quick": lambda: "quick"}, undo=undone.append)
+    assert undone == ["quick"]
