@@ -259,7 +259,9 @@ class Requester:
         Raises ErrorResponse (the peer refused), RequestTimeout, ConnectionClosed, RequestCancelled.
         """
         if on_behalf_of is not None:
-            (result,) = self._request_for(on_behalf_of, [(method, params)], timeout, on_progress)
+            (result,) = self.request_all(
+                [(method, params)], timeout=timeout, on_progress=on_progress, on_behalf_of=on_behalf_of
+            )
             return result
         call = self.call(method, params, timeout=timeout, wants_progress=on_progress is not None)
         try:
@@ -272,23 +274,14 @@ class Requester:
 
     def request_all(
         self,
-        requests: Sequence[tuple[str, Json]],
+        requests: Sequence[tuple[str, Json | None]],
         *,
         timeout: float | None = None,
+        on_progress: progress.OnProgress | None = None,
         on_behalf_of: RequestContext,
     ) -> list[Json]:
         """Send several requests at once and wait for all results. If one fails, the others are cancelled."""
-        return self._request_for(on_behalf_of, requests, timeout)
-
-    def _request_for(
-        self,
-        context: RequestContext,
-        requests: Sequence[tuple[str, Json | None]],
-        timeout: float | None,
-        on_progress: progress.OnProgress | None = None,
-    ) -> list[Json]:
-        """Send requests on behalf of one that is being handled, and wait for all results."""
-        outbox = context.arrival.outbox if context.connection is self else self.outbox
+        outbox = on_behalf_of.arrival.outbox if on_behalf_of.connection is self else self.outbox
         calls: list[Call] = []
 
         def cancel_all(reason: str) -> None:
@@ -297,7 +290,7 @@ class Requester:
 
         # `calls` holds each call before it is sent. The peer may cancel its own request as soon as it reads
         # ours; its stream then ends at once, and ours must be cancelled before that.
-        with ending(context, cancel_all):
+        with ending(on_behalf_of, cancel_all):
             try:
                 for method, params in requests:
                     self.call(
@@ -308,7 +301,7 @@ class Requester:
                         prepare=calls.append,
                         outbox=outbox,
                     )
-                context.check_cancelled()
+                on_behalf_of.check_cancelled()
                 return [self._outcome(call, on_progress) for call in calls]
             finally:
                 cancel_all("the caller stopped waiting")
