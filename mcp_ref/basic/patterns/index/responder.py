@@ -112,9 +112,10 @@ class Responder:
         self.limiter = Limiter(limit or Limit())
         self._notices = Limiter(notices or Limit())
         self.serving: dict[Hashable, RequestContext] = {}
-        self.answering: set[RequestContext] = set()
-        """Requests whose answer is just being sent: `Connection.drain` waits for these, too."""
-        self._ending = threading.Lock()  # makes "is it still this request? then remove it" one step
+        self.answering = 0
+        """How many answers are just being sent: `Connection.drain` waits for these, too."""
+        # Makes "is it still this request? then remove it" one step. Guards `answering`, too.
+        self._ending = threading.Lock()
         self.is_mute = False
         """True on a client of the modern era, which sends no responses at all."""
         self.answers_unreadable = True
@@ -235,18 +236,20 @@ class Responder:
     ) -> None:
         # A request that was cancelled is no longer in `serving`: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
-        self.answering.add(context)  # before it leaves `serving`: it is always in one of the two
+        with context.reports.speaking:  # a notification that another thread is sending goes out first
+            taken = self._take_off(context, answers=1)
+        if not taken:
+            return
         try:
-            with context.reports.speaking:  # a notification that another thread is sending goes out first
-                taken = self._take_off(context)
-            if taken:
-                (context.arrival.batch or context.arrival.outbox).answer(line, error, wait)
-                if context.handling.task is not None:
-                    context.handling.task.answered()
+            (context.arrival.batch or context.arrival.outbox).answer(line, error, wait)
         except ConnectionClosed as problem:
             _log.debug("the peer has gone, and an answer is dropped: %s", problem)
+        else:
+            if context.handling.task is not None:
+                context.handling.task.answered()
         finally:
-            self.answering.discard(context)
+            with self._ending:
+                self.answering -= 1
 
     def complete(self, context: RequestContext, result: Json, *, wait: float) -> None:
         """Send the result of a request whose handler returned DEFERRED. Any thread; once.
@@ -255,12 +258,16 @@ class Responder:
         """
         self._answer(context, encode_result(context.request_id, result), wait=wait)
 
-    def _take_off(self, context: RequestContext) -> bool:
-        """Remove a request from `serving`. False if it was removed before: its id may be in use again."""
+    def _take_off(self, context: RequestContext, answers: int = 0) -> bool:
+        """Remove a request from `serving`; `answers` is 1 if its answer comes next.
+
+        False if it was removed before: its id may be in use again.
+        """
         with self._ending:  # spec: basic/patterns/cancellation/race-handling
             if self.serving.get(context.arrival.key) is not context:
                 return False
             del self.serving[context.arrival.key]
+            self.answering += answers
             return True
 
     def refuse(
@@ -315,6 +322,6 @@ class Responder:
         for context in self.serving.values():
             context.reports.speaking = threading.Lock()
         self.serving.clear()  # so that nothing more is said of these requests
-        self.answering.clear()
+        self.answering = 0
         for limiter in (self.limiter, self._notices):
             limiter.forked()
