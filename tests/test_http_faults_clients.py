@@ -257,19 +257,27 @@ def test_a_modern_client_that_vanishes_as_its_call_begins_has_cancelled_it(
     begins, left = HttpStream.begins, threading.Event()
 
     def leave_first(stream: HttpStream, context: Any) -> None:
-        steps = [stream.client_left, functools.partial(begins, stream, context)]
+        watched = stream.reader() or stream
+        steps = [watched.client_left, functools.partial(begins, stream, context)]
         for step in steps if when == "before it begins" else reversed(steps):
             step()
         left.set()
 
     with standing() as at, at.peer(MODERN) as peer:
-        with monkeypatch.context() as patched:
-            patched.setattr(HttpStream, "begins", leave_first)
-            held = peer.send("POST", peer.message("tools/call", {"name": "hold"}))
-            assert left.wait(PATIENCE)
-        assert eventually(lambda: at.app.places.taken == 0)
-        assert not at.seen.begun.acquire(blocking=False)
-        held.close()
+        for method, params in (
+            ("tools/call", {"name": "hold"}),
+            ("subscriptions/listen", {"notifications": {"toolsListChanged": True}}),
+        ):
+            left.clear()
+            with monkeypatch.context() as patched:
+                patched.setattr(HttpStream, "begins", leave_first)
+                held = peer.send("POST", peer.message(method, params))
+                assert left.wait(PATIENCE)
+            assert eventually(lambda: (at.app.places.taken, at.app.places.streams) == (0, 0))
+            assert not at.seen.begun.acquire(blocking=False)
+            assert at.app.modern.connection.responder.serving == {}
+            held.close()
+        assert at.server.listeners._streams == {}
         assert added(peer) == "42"
 
 

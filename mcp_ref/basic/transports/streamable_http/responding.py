@@ -135,6 +135,8 @@ class HttpStream(WayOut):
         self.reply = reply
         self.style, self.log = style, log
         self.context: RequestContext | None = None
+        self.opened: EventReader | None = None
+        """Serves the stream of a request that lasts, once its handler has returned."""
         self._owner = threading.get_ident()
         self._speaking = threading.Lock()
         self._spoke_at = time.monotonic()  # guarded by _speaking
@@ -393,12 +395,15 @@ class HttpStream(WayOut):
         machine = self.machine
         with self._speaking:
             reply, reader, refusal = self.reply, machine.reader, None
+            opened, self.opened = self.opened, None
             if reader is not None and reader.reply is reply:
                 refusal = machine.refusal()
                 if refusal is None:  # the stream of a request that lasts
                     body: Iterable[bytes] = reader.begin()
                     return body
                 reader.close()
+            elif opened is not None:
+                opened.close()  # its client left before the stream began
             self.reply = self.context = None  # a stream that stays in the log needs only its events
             if reply is None:  # another thread has sent it all
                 return ()
@@ -537,7 +542,7 @@ class ModernEra:
         form = app.style.kind_of(reply.environ, is_modern=True, lasts=lasts)
         stream = HttpStream(reply, form, app.style)
         if lasts:
-            app.open_reader(stream, reply)
+            stream.opened = app.open_reader(stream, reply)
         return Posted("quick" if lasts or method in IMMEDIATE else kind, self.connection, stream)
 
     def _check_headers(self, environ: Json, message: Json, kind: str) -> None:
