@@ -434,13 +434,13 @@ def side_by_side(
         while len(results) < len(jobs):
             name, found = done.get()
             results[name] = found
+        return {name: results[name] for name in jobs}
     except BaseException:
         with lock:
             is_left = True
         for found in returned:  # not `results`: the interrupt may have come between `get` and there
             take_back(found)
         raise
-    return {name: results[name] for name in jobs}
 
 
 def _outcome(job: Callable[[], T]) -> T | Exception:
