@@ -15,8 +15,8 @@ Revisions   2024-11-05  either side cancels its own requests, but never `initial
 We cancel a request when its caller wants that, when its deadline passes, when its caller is interrupted, and
 when the peer cancels the request on whose behalf it was made.
 
-Threads     `on_cancelled` runs on the reader. `send` runs on the thread that cancels: that is the reader if
-            the peer has cancelled the request on whose behalf ours was made.
+Threads     `on_cancelled` runs on the thread that reads messages. `send` runs on the thread that cancels; if
+            the request for which ours was made is over, that is the thread that noticed it.
 """
 
 from __future__ import annotations
@@ -96,6 +96,8 @@ def send(connection: Requester, call: Call, reason: str) -> None:
             params = related_as(call.method, call.params or {}, params)
         try:
             connection.notify("notifications/cancelled", params, wait=0.2, outbox=call.outbox)
+        except Full:
+            raise  # the request may wait there, too, and its cancellation must not overtake it
         except ConnectionClosed:
             if call.outbox is connection.outbox:
                 raise

@@ -280,7 +280,10 @@ class Requester:
         on_progress: progress.OnProgress | None = None,
         on_behalf_of: RequestContext,
     ) -> list[Json]:
-        """Send several requests at once and wait for all results. If one fails, the others are cancelled."""
+        """Send several requests at once and wait for all results. If one fails, the others are cancelled.
+
+        `on_progress` is for all of them. The rest is as for `request`.
+        """
         outbox = on_behalf_of.arrival.outbox if on_behalf_of.connection is self else self.outbox
         calls: list[Call] = []
 
@@ -288,8 +291,12 @@ class Requester:
             for call in calls:
                 self.cancel(call, reason)
 
-        # `calls` holds each call before it is sent. The peer may cancel its own request as soon as it reads
-        # ours; its stream then ends at once, and ours must be cancelled before that.
+        def enter(call: Call) -> None:
+            # Before it is sent: the peer may cancel its own request as soon as it reads ours. Then the stream
+            # of its own ends at once, and ours must be cancelled before that.
+            calls.append(call)
+            on_behalf_of.check_cancelled()  # else `cancel_all` may have run already, without this call
+
         with ending(on_behalf_of, cancel_all):
             try:
                 for method, params in requests:
@@ -298,13 +305,14 @@ class Requester:
                         params,
                         timeout=timeout,
                         wants_progress=on_progress is not None,
-                        prepare=calls.append,
+                        prepare=enter,
                         outbox=outbox,
                     )
                 on_behalf_of.check_cancelled()
                 return [self._outcome(call, on_progress) for call in calls]
             finally:
-                cancel_all("the caller stopped waiting")
+                alone = len(requests) == 1
+                cancel_all("the caller stopped waiting" if alone else "another question beside it failed")
 
     def _outcome(self, call: Call, on_progress: progress.OnProgress | None) -> Json:
         """Wait for a call and return its result. Runs on the caller's thread."""

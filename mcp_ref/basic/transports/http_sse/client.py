@@ -9,7 +9,7 @@ names. The exchange is shown in basic/transports/http_sse/server, which is the s
     connection.request(...)     initialize, and all other requests
     connection.end(reason)      the stream is closed, which is the end of the session
 
-Each thread POSTs its own messages and waits until the server has accepted them
+Each thread POSTs its own messages, but for cancellations, and waits until the server has accepted them
 (basic/transports/streamable_http/sending): a message that is refused is an error for its sender alone. The
 end of the stream is the end of the connection.
 
@@ -18,8 +18,8 @@ The URI must be on the server that the stream came from: no message is ever sent
 Revisions   2024-11-05. Servers that still have this transport may agree on a later one, with initialize.
 Errors      HttpError, RefusedByStatus (basic/transports/streamable_http/http_errors); InvalidResponse for a
             stream without a valid endpoint event; RequestTimeout; ConnectionClosed when the stream ended.
-Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never POSTs: a worker POSTs its
-            responses (to `ping`), and the requests that no thread waits for.
+Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never POSTs: workers POST its
+            responses (to `ping`), all cancellations, and the requests that no thread waits for.
 """
 
 from __future__ import annotations

@@ -33,12 +33,14 @@ Errors      HttpError and RefusedByStatus (http_errors); ConnectionClosed, where
 Threads     caller      POSTs its request, and reads the answer
             worker      one for each request that no thread waits for, and for each stream that another thread
                         waits for; others run the server's requests
-            A thread that reads a stream never POSTs a response: the four `_senders` do that.
+            A thread that reads a stream never POSTs a response: the four `_senders` do that, and they
+            POST all cancellations.
             `_lock` of a Way makes sure that no exchange begins on it once its request is given up.
 """
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -85,7 +87,7 @@ URGENT = frozenset({"ping"})
 have used up all."""
 
 CANCEL_SECONDS = 5.0
-"""Seconds in which a cancellation is to be POSTed."""
+"""Seconds in which a cancellation is to be POSTed, from the moment when the request was given up."""
 
 
 class UrlConnection(Connection):
@@ -141,12 +143,21 @@ class Way(WayOut):
         self.session_id: str | None = None
         """The session that the request was sent in: its stream goes on in no other."""
         self._lock = threading.Lock()
-        self._exchange: HttpExchange | None = None  # guarded by _lock
-        self._is_over = False  # guarded by _lock
+        # Guarded by _lock.
+        self._exchange: HttpExchange | None = None
+        self._was_begun = False  # by an exchange before that one
+        self._is_over = False
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the server may have seen the request."""
+        with self._lock:
+            return self._was_begun or _is_begun(self._exchange)
 
     def go(self, exchange: HttpExchange) -> HttpExchange:
         """Let this be the exchange under way. Raises Aborted if the answer is no longer wanted."""
         with self._lock:
+            self._was_begun = self._was_begun or _is_begun(self._exchange)
             self._exchange = exchange
             if self._is_over:
                 raise Aborted
@@ -177,6 +188,11 @@ class Way(WayOut):
                 responder.cancel(context, "the request that it was asked for is over")
 
 
+def _is_begun(exchange: HttpExchange | None) -> bool:
+    """Whether its request has a target: it is given one when it no longer waits for its turn."""
+    return exchange is not None and exchange.sent[0] != ""
+
+
 class Sender(WayOut):
     """POSTs the messages of a client: what the two HTTP transports have in common.
 
@@ -196,8 +212,9 @@ class Sender(WayOut):
     def __init__(self, exchanges: HttpClient, max_message_bytes: int) -> None:
         self.exchanges = exchanges
         self.max_message_bytes = max_message_bytes
-        # Two pools: an asker may wait until an exchange is free, and the responses that `_senders` POST must
-        # not wait behind it, since the exchanges under way may depend on them. See `readers`, too.
+        # Two pools: an asker may wait until an exchange is free. The responses and cancellations that
+        # `_senders` POST must not wait behind it, since the exchanges under way may depend on them. See
+        # `readers`, too.
         self._askers = Workers(exchanges.limit, 10_000)
         self._senders = Workers(4, 1000)
         self._here = threading.local()  # `reads`: whether this thread reads the messages of the server
@@ -291,23 +308,30 @@ class Sender(WayOut):
     def notify(self, method: str, params: Json | None, wait: float | None, outbox: WayOut | None) -> None:
         """POST a notification.
 
-        A cancellation that cannot be sent is logged, and is no error. For that the caller, who has given up a
-        request, waits no longer than `wait`; the POST, which may need a new TLS connection, has more time.
+        A cancellation that cannot be sent is logged, and is no error. Its caller has given up a request, and
+        waits no longer than `wait`; the POST, which may need a new TLS connection, has more time. A thread of
+        this package does not wait at all: it may have others to serve.
         """
         if method != "notifications/cancelled":
             self.send(encode_notification(method, params), wait, self.headers(method, params))
             return
-        told = threading.Event()
+        told, deadline = threading.Event(), Deadline(CANCEL_SECONDS, Clock())
+        context = contextvars.copy_context()  # a `headers` function may look at it
         try:
-            if self._senders.submit(lambda _: self._cancel(method, params, told), None):
-                told.wait(CANCEL_SECONDS if wait is None else wait)
-        except QueueFull:
-            _log.info("%s was not sent: too many wait", method)
+            is_taken = self._senders.submit(
+                lambda _: context.run(self._cancel, method, params, deadline, told), None
+            )
+        except QueueFull as full:
+            _log.info("%s was not sent: %s", method, full)
+            return
+        if is_taken and not threading.current_thread().name.startswith("mcp_ref"):
+            told.wait(CANCEL_SECONDS if wait is None else wait)
 
-    def _cancel(self, method: str, params: Json | None, told: threading.Event) -> None:
+    def _cancel(self, method: str, params: Json | None, deadline: Deadline, told: threading.Event) -> None:
         """POST a cancellation, and set `told`. Runs on one of `_senders`."""
         try:
-            self.send(encode_notification(method, params), CANCEL_SECONDS, self.headers(method, params))
+            if deadline.left() > 0:  # else others were sent for so long
+                self.send(encode_notification(method, params), deadline.left(), self.headers(method, params))
         except McpError as problem:
             _log.info("%s: %.300r", method, problem)
         finally:
@@ -412,11 +436,12 @@ class StreamableHttp(Sender):
         # spec: basic/patterns/cancellation/http-no-cancelled-message
         """
         if method == "notifications/cancelled":
-            modern = self.client.negotiated.revision.modern
+            is_enough = self.client.negotiated.revision.modern
             if isinstance(outbox, Way):
                 outbox.end()
-                modern = outbox.is_modern
-            if modern:
+                # What the server has not seen needs no cancellation.
+                is_enough = outbox.is_modern or not outbox.is_begun
+            if is_enough:
                 return
         super().notify(method, params, wait, outbox)
 

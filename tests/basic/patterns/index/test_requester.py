@@ -53,7 +53,7 @@ from mcp_ref.basic.patterns.progress import Report
 from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.threads import deadlines
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
-from mcp_ref.runtime.threads.outbox import INHERITED, Outbox
+from mcp_ref.runtime.threads.outbox import INHERITED, Full, Outbox
 
 
 class Hands:
@@ -927,9 +927,27 @@ def test_several_end_with_the_request_they_are_made_for() -> None:
     thread.join(PATIENCE)
     assert isinstance(outcome[0], RequestCancelled)
     assert wire.cancelled() == [1, 2]
+
+
+def test_for_a_request_that_is_cancelled_nothing_more_is_sent() -> None:
+    """Neither at all, nor the second of two when it is cancelled while the first is sent."""
+    wire, work = Wire(), Work(cancelled=True)
+    asked: Any = [("vendor/x", {"n": n}) for n in range(2)]
     with pytest.raises(RequestCancelled, match="nobody wants"):
-        wire.requester.request_all(asked, on_behalf_of=Work(cancelled=True))
-    assert wire.cancelled() == [1, 2, 3, 4]
+        wire.requester.request_all(asked, on_behalf_of=work)
+    assert wire.sent == []
+    work = Work()
+    send = wire.requester.outbox.send
+
+    def cancel_meanwhile(line: bytes, wait: float | None = None) -> None:
+        send(line, wait)
+        work.cancelled = True
+
+    wire.requester.outbox.send = cancel_meanwhile  # type: ignore[method-assign]
+    with pytest.raises(RequestCancelled, match="nobody wants"):
+        wire.requester.request_all(asked, on_behalf_of=work)
+    assert [message["method"] for message in wire.sent] == ["vendor/x", "notifications/cancelled"]
+    assert not wire.requester.waiting
 
 
 class Stream(Outbox):
@@ -990,6 +1008,24 @@ def test_if_the_stream_of_a_question_has_ended_it_is_cancelled_by_the_sessions_o
         wire.requester.request("vendor/x", on_behalf_of=work)
     assert [message["method"] for message in stream.sent] == ["vendor/x"]
     assert wire.cancelled() == [stream.sent[0]["id"]]
+
+
+def test_a_cancellation_does_not_overtake_its_request_by_another_stream(caplog) -> None:
+    """Where the one of the request is full, the request itself may not have been read."""
+    wire, work = Wire(), Work()
+    stream = made_for(wire, work, lambda: None)
+    send = stream.send
+
+    def full(line: bytes, wait: float | None = None) -> None:
+        if b"cancelled" in line:
+            raise Full("the peer has read nothing")
+        send(line, wait)
+
+    stream.send = full  # type: ignore[method-assign]
+    with pytest.raises(RequestTimeout):
+        wire.requester.request("vendor/x", on_behalf_of=work, timeout=0.01)
+    assert wire.sent == []
+    assert "the peer reads nothing" in caplog.text
 
 
 @pytest.mark.parametrize("revision", LEGACY)

@@ -1,6 +1,7 @@
 """Streamable HTTP as the client speaks it: what it sends, what it makes of the answers, and how it ends."""
 
 import contextlib
+import contextvars
 import json
 import logging
 import signal
@@ -16,7 +17,7 @@ from web import ABLE, INFO, JSON, LIMITS, STREAM, opened, result_of, talking, te
 import mcp_ref
 from mcp_ref import Denied, Server, ServerOptions, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse
-from mcp_ref.basic.transports.streamable_http import sessions
+from mcp_ref.basic.transports.streamable_http import sending, sessions
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
 from mcp_ref.basic.transports.streamable_http.sending import Sender, StreamableHttp, Way
 from mcp_ref.runtime.errors import (
@@ -33,6 +34,7 @@ class Exchange:
     """Knows only whether it was ended."""
 
     def __init__(self):
+        self.sent = ("", {})
         self.was_aborted = threading.Event()
 
     def abort(self):
@@ -48,7 +50,10 @@ def test_whoever_gives_a_request_up_ends_the_exchange_that_is_under_way():
     way = Way(quiet())
     first, second = Exchange(), Exchange()
     assert way.go(first) is first
+    assert not way.is_begun
+    first.sent = ("/mcp", {})
     way.go(second)
+    assert way.is_begun
     way.end()
     assert second.was_aborted.is_set() and not first.was_aborted.is_set()
 
@@ -597,6 +602,48 @@ def test_a_cancellation_may_take_longer_than_its_caller_waits(monkeypatch):
         assert pending.cancel()
         has_gone_on.set()
         assert site.asked(lambda r: r.rpc == "notifications/cancelled")
+
+
+def test_a_cancellation_is_sent_with_the_headers_of_its_caller():
+    """A function for headers may look at a context variable."""
+    who = contextvars.ContextVar("who", default="nobody")
+    who.set("ann")
+    more = {"headers": lambda: {"X-Who": who.get()}}
+    with talking(only("tools/call", _silent), "2025-11-25", **more) as (site, client):
+        pending = client.submit("tools/call", {"name": "a"})
+        site.asked(lambda r: r.rpc == "tools/call")
+        assert pending.cancel()
+        assert site.asked(lambda r: r.rpc == "notifications/cancelled").headers["x-who"] == "ann"
+
+
+def test_a_cancellation_that_waits_for_too_long_is_not_sent(monkeypatch):
+    """The request was given up long ago, and others wait behind it."""
+    monkeypatch.setattr(sending, "CANCEL_SECONDS", 0.0)
+    with talking(only("tools/call", _silent), "2025-11-25") as (site, client):
+        pending = client.submit("tools/call", {"name": "a"})
+        site.asked(lambda r: r.rpc == "tools/call")
+        assert pending.cancel()
+        assert client.request("prompts/unknown").text == "hello"
+    assert site.of("notifications/cancelled") == []
+
+
+def test_a_request_that_waits_for_its_turn_is_given_up_without_a_word(monkeypatch):
+    """The server has not seen it: there is nothing to cancel."""
+    with talking(only("tools/call", _silent), "2025-11-25") as (site, client):
+        exchanges, waits = client.asker.connection.outbox.exchanges, threading.Event()
+        exchanges.limit = 1
+        first = client.submit("tools/call", {"name": "a"})
+        site.asked(lambda r: r.rpc == "tools/call")
+        wait = exchanges._wait
+        monkeypatch.setattr(exchanges, "_wait", lambda exchange: waits.set() or wait(exchange))
+        second = client.submit("tools/call", {"name": "a"})
+        assert waits.wait(PATIENCE)
+        assert second.cancel()
+        assert first.cancel()
+        site.asked(lambda r: r.rpc == "notifications/cancelled")
+        told = [r.message["params"]["requestId"] for r in site.of("notifications/cancelled")]
+        assert told == [site.of("tools/call")[0].message["id"]]
+        assert len(site.of("tools/call")) == 1
 
 
 def test_a_future_whose_time_is_up_lets_go_of_the_answer():
