@@ -262,11 +262,14 @@ def complete(server: ServerRole, elicitation_id: str) -> bool:
 class UrlElicitationNeeded(ErrorResponse):
     """A server's error -32042: the user has to visit a URL first. `Client.visit` asks them to.
 
+    If it came with an HTTP status other than success, the text says so, and `__cause__` is the HttpError.
     # spec: client/elicitation/complete-manual-controls
     """
 
     def __init__(self, problem: ErrorResponse, elicitations: list[Json]) -> None:
         super().__init__(problem.code, problem.message, problem.data)
+        self.args = problem.args  # not the text made of the three alone: it would lack the status and the URL
+        self.__cause__ = problem
         self.elicitations = elicitations
         """The valid elicitations of the error, each with a `message`, a `url` and an `elicitationId`."""
 

@@ -7,12 +7,14 @@ import pytest
 from choices import for_server
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, nothing_left, raw_server
 from task_peers import Stage
+from web import opened, web
 
 from mcp_ref import (
     ClientOptions,
     ConnectionClosed,
     Context,
     ErrorResponse,
+    HttpError,
     McpError,
     Server,
     UrlElicitationNeeded,
@@ -500,6 +502,30 @@ def test_a_visit_that_nobody_can_be_asked_for_is_an_error():
             client.call_tool("need")
         with pytest.raises(InputRefused, match=r"cannot be asked to open the URL: .*division by zero"):
             client.visit(problem.value)
+
+
+@pytest.mark.parametrize("status", [200, 403])
+def test_a_visit_that_an_http_status_asks_for_says_the_status_and_the_url(status):
+    error = {"code": -32042, "message": "sign in first", "data": {"elicitations": [GOOD]}}
+
+    def handle(request, wire):
+        wire.json({"jsonrpc": "2.0", "id": request.message["id"], "error": error}, status=status)
+
+    with (
+        web(opened(handle, "2025-11-25")) as site,
+        connect(site.url, elicitation=lambda question: True) as client,
+    ):
+        later = client.submit("tools/call", {"name": "need"})
+        for call in (lambda: client.call_tool("need"), lambda: later.result(PATIENCE)):
+            with pytest.raises(UrlElicitationNeeded) as problem:
+                call()
+            assert problem.value.elicitations == [GOOD]
+            text = "sign in first (-32042)"
+            if status == 403:
+                text += f"; HTTP status 403 from {site.url}"
+                assert isinstance(problem.value.__cause__, HttpError)
+                assert (problem.value.__cause__.status, problem.value.__cause__.url) == (403, site.url)
+            assert str(problem.value) == text
 
 
 GOOD = {"mode": "url", "message": "Sign in", "url": WHERE, "elicitationId": "good"}
