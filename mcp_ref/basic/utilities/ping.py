@@ -167,8 +167,7 @@ class Heartbeat:
     def _end(self, problem: RequestTimeout) -> None:
         """End the connection, which has failed.
 
-        # spec: basic/utilities/ping/timeout-is-failure, basic/utilities/ping/log-failures
-        # spec: basic/utilities/ping/stale-connection
+        # spec: basic/utilities/ping/stale-connection, basic/utilities/ping/log-failures
         """
         _log.warning("ping failed: %s; the connection is given up", problem)
         self._start_thread(self._lose, str(problem))

@@ -162,7 +162,6 @@ def until_silent(client: Client) -> ConnectionClosed:
 
 
 @pytest.mark.spec(
-    "basic/utilities/ping/timeout-is-failure",
     "basic/utilities/ping/periodic",
     "basic/utilities/ping/log-failures",
 )
@@ -191,7 +190,6 @@ def client_has_no_child(client: Client) -> bool:
 
 
 @pytest.mark.spec(
-    "basic/utilities/ping/timeout-is-failure",
     "basic/utilities/ping/periodic",
     "basic/utilities/ping/timeout-suits-network",
     "basic/utilities/ping/no-parameters",
@@ -219,7 +217,7 @@ def test_a_client_that_answers_stays(revision: str) -> None:
         assert client.request("ping")["result"] == {}
 
 
-@pytest.mark.spec("basic/utilities/ping/timeout-is-failure")
+@pytest.mark.spec("basic/utilities/ping/stale-connection")
 def test_a_server_in_this_process_leaves_a_client_that_stops_answering() -> None:
     with RawClient(
         Server("tests", options=ServerOptions(ping_every=SOON, timeout=SOON)), revision=LEGACY[-1]
@@ -293,7 +291,7 @@ def test_the_seconds_between_pings_are_more_than_none(odd: Any) -> None:
 # ------------------------------------------------------------------------------- over HTTP
 
 
-@pytest.mark.spec("basic/utilities/ping/timeout-is-failure", "basic/utilities/ping/periodic")
+@pytest.mark.spec("basic/utilities/ping/stale-connection", "basic/utilities/ping/periodic")
 @pytest.mark.parametrize("revision", LEGACY[1:])
 def test_over_http_a_session_counts_as_lost_when_its_client_stops_answering(revision: str) -> None:
     server = Server("tests", options=ServerOptions(ping_every=SOON, timeout=SOON))
@@ -358,7 +356,7 @@ def test_over_http_a_get_stream_that_went_while_a_ping_was_under_way_says_nothin
         assert peer.request("ping") == {}
 
 
-@pytest.mark.spec("basic/utilities/ping/timeout-is-failure", "basic/utilities/ping/periodic")
+@pytest.mark.spec("basic/utilities/ping/stale-connection", "basic/utilities/ping/periodic")
 @pytest.mark.parametrize("revision", LEGACY)
 def test_over_http_the_connection_to_a_server_that_stops_answering_is_ended(revision: str) -> None:
     """Of 2024-11-05 by way of HTTP+SSE."""
@@ -415,7 +413,7 @@ def test_over_http_a_ping_waits_for_no_room_that_calls_have_taken() -> None:
         assert {call.result(6 * PATIENCE).text for call in calls} == {"done"}
 
 
-@pytest.mark.spec("basic/utilities/ping/timeout-is-failure")
+@pytest.mark.spec("basic/utilities/ping/stale-connection")
 def test_over_http_and_sse_a_session_counts_as_lost_too() -> None:
     """The transport of 2024-11-05."""
     server = Server("tests", options=ServerOptions(ping_every=SOON, timeout=SOON))
