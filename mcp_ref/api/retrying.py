@@ -119,7 +119,10 @@ def _is_too_many(problem: HttpError | ErrorResponse) -> bool:
 
 
 def is_harmless(method: str, params: Json, tools: KnownTools) -> bool:
-    """Whether a request may be done twice. The annotations of a tool are believed, if it was listed."""
+    """Whether a request may be done twice.
+
+    The annotations of a tool are believed, if it was listed: `retry=` is for servers that are trusted.
+    """
     if method != "tools/call":
         return method in READS
     tool = tools.find(params.get("name"))
