@@ -26,7 +26,7 @@ from peers import ENV, LEGACY, MODERN, PATIENCE, Notes, eventually, nothing_left
 
 from mcp_ref import ClientOptions, Context, McpError, Server, connect
 from mcp_ref.api import pipe_transport as line
-from mcp_ref.basic.transports.stdio import framing as stdio
+from mcp_ref.basic.transports.stdio import client as stdio_client
 
 OLD = LEGACY[-1]
 ERAS = pytest.mark.parametrize("revision", [OLD, MODERN])
@@ -219,7 +219,7 @@ def test_a_slow_on_stderr_reads_nothing_but_its_own_stderr(
     monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """When it comes back, long after `close`, the numbers of our descriptors are those of others."""
-    monkeypatch.setattr(stdio, "LAST_WORDS_SECONDS", 0.05, raising=False)
+    monkeypatch.setattr(stdio_client, "LAST_WORDS_SECONDS", 0.05)
     inside, go = threading.Semaphore(0), threading.Event()
 
     def slow(text: str) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import pytest
 from http_peers import Peer
 from peers import ENV, LEGACY, MODERN, PATIENCE, RawClient, source
+from test_http_faults_load import together
 
 OLD = LEGACY[-1]
 ERAS = pytest.mark.parametrize("revision", [OLD, MODERN])
@@ -181,12 +182,12 @@ def test_a_child_asks_the_parents_client_nothing() -> None:
 def test_tools_that_fork_at_once_get_one_answer_each(on_stdio: RawClient) -> None:
     """Whatever other threads hold meanwhile: locks, the pipe, a place in the queue."""
     client = on_stdio
-    ids = [client.call("returns") for _ in range(30)] + [
-        client.call("add", {"a": 1, "b": 2}) for _ in range(30)
-    ]
-    for request_id in ids:
-        answer = client.answer(request_id, 30)
-        assert text(answer["result"]) in ("the child ended with 0", "3")
+    forking = [client.call("returns") for _ in range(30)]
+    adding = [client.call("add", {"a": number, "b": 1}) for number in range(30)]
+    for request_id in forking:
+        assert text(client.answer(request_id, 30)["result"]) == "the child ended with 0"
+    for number, request_id in enumerate(adding):
+        assert text(client.answer(request_id, 30)["result"]) == str(number + 1)
     assert client.is_alive()
     assert client.aside == []
 
@@ -276,6 +277,25 @@ def test_over_http_each_request_gets_one_answer_its_own(
             with peer.call("add", {"a": number, "b": 1}, on=kept) as reply:
                 assert text(reply.answer()["result"]) == str(number + 1)
     assert "said by the child" not in over_http.end()
+
+
+@ERAS
+def test_over_http_tools_that_fork_at_once_get_one_answer_each(over_http: Http, revision: str) -> None:
+    """Five clients at once, each on a connection that is kept: four fork, and the fifth only adds."""
+
+    def call(number: int) -> tuple[int, list[str]]:
+        answers = []
+        with Peer(over_http.port, revision) as peer, peer.connect() as kept:
+            for turn in range(6):
+                tool, arguments = ("returns", {}) if number else ("add", {"a": turn, "b": 1})
+                with peer.call(tool, arguments, on=kept) as reply:
+                    answers.append(text(reply.answer()["result"]))
+        return number, answers
+
+    answered = dict(together(5, call))
+    assert answered.pop(0) == ["1", "2", "3", "4", "5", "6"]
+    assert answered == {number: ["the child ended with 0"] * 6 for number in range(1, 5)}
+    over_http.end()
 
 
 def test_a_connection_ends_though_a_child_lives_on() -> None:

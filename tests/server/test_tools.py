@@ -1102,6 +1102,33 @@ def test_a_pattern_of_a_strangers_does_not_stop_the_client(date, case):
         assert len(failures) == 1 and "could take too long in" in failures[0]
 
 
+@pytest.mark.parametrize("date", AFTER)
+@pytest.mark.parametrize("case", ["a name", "many patterns"])
+def test_names_that_clients_make_for_a_pattern_hold_up_no_other_client(date, case):
+    """Four clients send them at once, twice each; a fifth adds until they all have their errors."""
+    schema, value = HOSTILE[case]
+    server = Server("patterns")
+    server.add_tool(lambda a=0: a + 1, name="add")
+    server.add_tool(lambda arguments: None, name="names", input_schema={"type": "object", **schema})
+    hostile = eval(value)
+    with endpoint(server) as at:
+        url = f"http://127.0.0.1:{at.port}/mcp"
+        refused = []
+
+        def call():
+            with connect(url, revision=date) as client:
+                refused.extend(client.call_tool("names", hostile, timeout=PATIENCE).text for _ in range(2))
+
+        callers = [threading.Thread(target=call) for _ in range(4)]
+        with connect(url, revision=date) as other:
+            for caller in callers:
+                caller.start()
+            while any(caller.is_alive() for caller in callers):
+                assert other.call_tool("add", {"a": 1}, timeout=5).text == "2"
+    assert len(refused) == 8
+    assert all("could take too long in" in text for text in refused)
+
+
 # ------------------------------------------------------------------------- arguments in headers
 
 

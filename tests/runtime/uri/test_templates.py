@@ -395,7 +395,10 @@ def test_no_uri_takes_long(template):
 
 
 def test_many_long_uris_are_looked_up_quickly():
-    """A listen request may bring 10,000: what a template looks for may stand everywhere in each."""
+    """A listen request may bring 10,000: what a template looks for may stand everywhere in each.
+
+    A lookup takes about 0.13 ms of the processor; at 1.7 to 2.5 ms, 10,000 of them once took 26 s.
+    """
     server = Server("tests")
 
     @server.resource("x:///{a}--{b}-{c}")
@@ -406,11 +409,11 @@ def test_many_long_uris_are_looked_up_quickly():
     def two(d: str, e: str) -> str:
         return d
 
-    begun = time.process_time()
-    for number in range(100):
-        server.has_resource("x:///" + "-" * 60_000 + f"{number}")
-        server.has_resource("y:///" + "a" * 60_000 + f"{number}")
-    assert time.process_time() - begun < 20
+    begun = time.thread_time()
+    for number in range(1000):
+        server.has_resource("x:///" + "-" * 6_000 + f"{number}")
+        server.has_resource("y:///" + "a" * 6_000 + f"{number}")
+    assert time.thread_time() - begun < 1.5
 
 
 # ------------------------------------------------------------------------ what is a template
