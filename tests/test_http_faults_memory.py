@@ -24,7 +24,7 @@ from test_http_faults_process import Child, child
 from mcp_ref import HttpOptions, Server, ServerOptions
 from mcp_ref.basic.index.messages import decode
 from mcp_ref.basic.transports.streamable_http import security
-from mcp_ref.basic.transports.streamable_http.security import read_body
+from mcp_ref.basic.transports.streamable_http.security import Denied, read_body
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
 
@@ -206,6 +206,27 @@ def test_a_session_is_looked_at_before_a_large_body_is_read(wrong: str, status: 
         with Reply(client.send(text), keep=True) as reply:  # of the body nothing is sent
             assert reply.status == status
         peer.more.clear()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [("Content-Type: text/plain", 415), ("Accept: text/html", 406), ("Authorization: Bearer wrong", 401)],
+)
+def test_the_headers_are_looked_at_before_a_large_body_is_read(revision: str, line: str, status: int) -> None:
+    def authenticate(request: Any) -> str:
+        if request.headers.get("Authorization") == "Bearer wrong":
+            raise Denied("wrong token")
+        return "somebody"
+
+    with standing(authenticate=authenticate) as at, at.peer(revision) as peer, at.raw() as client:
+        message = peer.message("tools/call", {"name": "add"})
+        name, value = line.split(": ")
+        found = {**peer.headers(message), name: value, "Content-Length": LARGE}
+        lines = [f"{name}: {value}" for name, value in found.items() if value is not None]
+        text = "\r\n".join(["POST /mcp HTTP/1.1", *lines, "\r\n"]).encode()
+        with Reply(client.send(text), keep=True) as reply:  # of the body nothing is sent
+            assert reply.status == status
 
 
 @BOTH

@@ -270,6 +270,7 @@ def test_what_was_not_taken_when_it_was_closed_is_gone(date):
         assert list(changes) == []
 
 
+@pytest.mark.spec("basic/patterns/subscriptions/ends-with-transport")
 @every
 def test_an_iteration_ends_with_its_client(date):
     client = connect(demo(), revision=date)
