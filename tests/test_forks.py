@@ -99,6 +99,18 @@ def terminates() -> str:
     return f"the child ended with {process.exitcode}"
 
 @server.tool
+def terminates_at_once() -> str:
+    # The child has hardly begun. What `multiprocessing.Pool` does if there is less to do than workers.
+    for turn in range(10):
+        process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(5,))
+        process.start()
+        process.terminate()
+        process.join()
+        if process.exitcode != -15:
+            break
+    return f"the child ended with {process.exitcode}"
+
+@server.tool
 def serves() -> str:
     # A child with a server, a client, threads and timers of its own.
     def run():
@@ -126,6 +138,7 @@ CASES = [
     ("exits", {"code": 0}, 0),
     ("talks", {}, 0),
     ("terminates", {}, -15),
+    ("terminates_at_once", {}, -15),
     ("serves", {}, 7),
 ]
 FORKS = pytest.mark.parametrize(("tool", "arguments", "status"), CASES)

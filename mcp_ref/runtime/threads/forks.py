@@ -10,17 +10,25 @@ held for ever in the child. So each object that has a thread, a lock or a descri
     workers, timers, servers            begin anew, empty: the child can use its own
     handlers of signals                 are again those from before `serve`
 
+A signal that is sent to the child at once must find those handlers. `multiprocessing` ends its workers with
+SIGTERM, and waits for them: a child that noted it with the parent's handler would live on for ever. So all
+signals are blocked from before the fork until the child has been told. That is so on all threads but the main
+one, where Python runs handlers as soon as signals are unblocked, and ignores what these raise in a hook: the
+parent's Ctrl-C would be lost.
+
 A tool may call `os.fork` and return in both processes. The child has no request to answer, so `end_child`
 ends it: otherwise it would go on as a second worker of a connection that belongs to its parent.
 
-Threads     the hook runs on the only thread of the child.
+Threads     the hooks run on the thread that forks; in the child there is no other.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
@@ -43,6 +51,8 @@ class Tellable(Protocol):
         """Called in the child. Must not wait for anything, nor take a lock that is older than the fork."""
 
 
+_EVERY_SIGNAL = signal.valid_signals()
+
 _told: WeakSet[Tellable] = WeakSet()
 _functions: list[Callable[[], object]] = []
 
@@ -57,6 +67,26 @@ def on_fork(function: Callable[[], object]) -> None:
     _functions.append(function)
 
 
+class _Mask(threading.local):
+    """The signals that the forking thread had blocked before, or None if it blocks no others for the fork."""
+
+    before: set[int] | None = None
+
+
+_mask = _Mask()
+
+
+def _block_signals() -> None:
+    if threading.current_thread() is not threading.main_thread():
+        _mask.before = signal.pthread_sigmask(signal.SIG_BLOCK, _EVERY_SIGNAL)
+
+
+def _unblock_signals() -> None:
+    if _mask.before is not None:
+        before, _mask.before = _mask.before, None
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _in_child() -> None:
     global count
     count += 1
@@ -65,9 +95,13 @@ def _in_child() -> None:
             run()
         except Exception:
             traceback.print_exc()
+    try:
+        _unblock_signals()
+    except BaseException as problem:  # of a handler: no code of the child runs yet that could catch it
+        end_child(problem)
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(before=_block_signals, after_in_parent=_unblock_signals, after_in_child=_in_child)
 
 
 def end_child(problem: BaseException | None = None) -> NoReturn:

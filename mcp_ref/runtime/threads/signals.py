@@ -27,8 +27,20 @@ main_thread_id = threading.main_thread().ident
 
 
 def _forked() -> None:
+    """In a forked child: if another thread forked, the block that the main one was in never ends here."""
     global main_thread_id
+    if threading.get_ident() != main_thread_id:
+        for number in HELD_BACK:
+            _let_through(number)
     main_thread_id = threading.get_ident()
+
+
+def _let_through(number: int) -> None:
+    """Give a signal the handler that it had before the blocks that hold it back."""
+    handler: Any = signal.getsignal(number)
+    while isinstance(holding := getattr(handler, "__self__", None), Uninterrupted):
+        handler = dict(holding._handlers)[number]
+        signal.signal(number, handler)
 
 
 forks.on_fork(_forked)

@@ -4,12 +4,14 @@ What follows for servers and clients is in tests/test_forks.py.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
-from peers import ENV
+from peers import ENV, PATIENCE
 
 from mcp_ref.runtime.threads import forks
 
@@ -22,10 +24,10 @@ def waited(pid):
 """
 
 
-def run(script):
+def run(script, opening=OPENING):
     """What a program says."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", OPENING + textwrap.dedent(script)],
+        [sys.executable, "-W", "ignore", "-c", opening + textwrap.dedent(script)],
         env={**os.environ, **ENV},
         capture_output=True,
         text=True,
@@ -107,6 +109,103 @@ def test_a_child_ends_as_a_program_would(problem, status, told):
     assert errors == told
 
 
+# -- signals that come early ----------------------------------------------------------------------
+
+
+BESIDE = (
+    OPENING
+    + """
+import signal, threading, time
+from mcp_ref.runtime.threads.signals import Handled, Uninterrupted
+
+def blocked():
+    return sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+
+def beside(run):
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+"""
+)
+
+
+def test_a_signal_that_is_sent_as_a_child_begins_has_its_usual_effect_there():
+    """Its hooks take 0.2 s here: for so long the parent's handler, which only notes a signal, is set."""
+    said, errors = run(
+        """
+        forks.on_fork(lambda: time.sleep(0.2))
+
+        def forks_and_signals():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                pid = os.fork()
+                if not pid:
+                    time.sleep(20)
+                    os._exit(9)
+                os.kill(pid, number)
+                print(waited(pid), flush=True)
+
+        with Handled(lambda *_: print("noted", flush=True), (signal.SIGTERM, signal.SIGINT)):
+            beside(forks_and_signals)
+        """,
+        BESIDE,
+    )
+    assert said == ["-15", "1"]  # SIGINT raised KeyboardInterrupt
+    assert errors.endswith("KeyboardInterrupt\n")
+
+
+def test_after_a_fork_the_same_signals_are_blocked_as_before_it():
+    said, _ = run(
+        """
+        def forks_and_looks():
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+            pid = os.fork()
+            if not pid:
+                os._exit(blocked() != [signal.SIGUSR1])
+            print("child", waited(pid), "parent", blocked() == [signal.SIGUSR1], flush=True)
+
+        beside(forks_and_looks)
+        """,
+        BESIDE,
+    )
+    assert said == ["child 0 parent True"]
+
+
+def test_a_fork_on_the_main_thread_blocks_no_signal():
+    """Handlers run in the hook that unblocks them, and a KeyboardInterrupt would be lost there."""
+    said, _ = run(
+        """
+        os.register_at_fork(after_in_parent=lambda: seen.append(blocked()))
+        seen = []
+        pid = os.fork()
+        if not pid:
+            os._exit(0)
+        print(waited(pid), seen)
+        """,
+        BESIDE,
+    )
+    assert said == ["0 [[]]"]
+
+
+def test_in_a_child_of_another_thread_nothing_is_held_back_that_the_main_thread_held_back():
+    said, _ = run(
+        """
+        def forks_and_looks():
+            pid = os.fork()
+            if not pid:
+                usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+                with Uninterrupted():
+                    held = signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+                os._exit(10 * usual + held)
+            print("child", waited(pid), flush=True)
+
+        with Uninterrupted(), Uninterrupted():
+            beside(forks_and_looks)
+        """,
+        BESIDE,
+    )
+    assert said == ["child 11"]
+
+
 # -- the same in this process, which is not forked: what the hook and the end do ------------------
 
 
@@ -136,6 +235,40 @@ def test_each_thing_that_is_still_there_is_told_and_the_fork_is_counted(monkeypa
     forks._in_child()
     assert told == ["called", 6]
     assert capsys.readouterr().err.endswith("LookupError: of its own\n")
+
+
+def test_all_signals_are_blocked_around_a_fork_and_what_a_handler_raises_then_ends_the_child(monkeypatch):
+    ended, blocked = [], []
+    monkeypatch.setattr(forks, "count", 5)
+    monkeypatch.setattr(forks, "_functions", [])
+    monkeypatch.setattr(forks, "_told", forks.WeakSet())
+    monkeypatch.setattr(forks, "end_child", ended.append)
+    problem = KeyboardInterrupt()
+
+    def look():
+        blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+
+    def unblocks():
+        raise problem
+
+    def forking():
+        look()
+        forks._block_signals()
+        look()
+        forks._unblock_signals()
+        look()
+        forks._unblock_signals()  # blocked by nobody: nothing to do
+        look()
+        monkeypatch.setattr(forks, "_unblock_signals", unblocks)
+        forks._in_child()
+
+    thread = threading.Thread(target=forking)
+    thread.start()
+    thread.join(PATIENCE)
+    before, during, *after = blocked
+    assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= during
+    assert after == [before, before]
+    assert ended == [problem]
 
 
 @pytest.mark.parametrize(
