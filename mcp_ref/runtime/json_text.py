@@ -71,9 +71,9 @@ def _not_json(problem: ValueError | RecursionError, text: bytes) -> NotJson:
         case json.JSONDecodeError():
             is_one_line = "\n" not in problem.doc
             line = f"line {problem.lineno}, column {problem.colno}"
-            return NotJson(
-                f"not JSON: {problem.msg} at {f'character {problem.pos}' if is_one_line else line}"
-            )
+            where = f"character {problem.pos}" if is_one_line else line
+            # Some of Python's messages end with this word, before a place: "Unterminated string starting at".
+            return NotJson(f"not JSON: {problem.msg.removesuffix(' at')} at {where}")
         case RecursionError():
             return NotJson(_TOO_DEEP)
     reason = "an integer of too many digits" if "int_max_str_digits" in str(problem) else problem

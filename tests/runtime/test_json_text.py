@@ -37,6 +37,8 @@ def test_bad_json_is_refused(line):
     [
         (b'{"a":"\xff"}', "not UTF-8: byte 6 is 0xff"),
         (b'{"a" 1}', "at character 5"),
+        (b'{"a', "Unterminated string starting at character 1$"),
+        (b'["a\tb"]', "Invalid control character at character 3$"),
         (b'{\n "a" 1}', "at line 2, column 6"),
         (b'{"abc":1,"abc":1}', "the member 'abc' stands twice in one object"),
         (b'{"a":1,"abc":1,"b":1,"abc":2}', "the member 'abc' stands twice in one object"),
