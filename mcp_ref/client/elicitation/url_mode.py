@@ -173,6 +173,9 @@ class UrlElicitationRequired(ProtocolError):
     ) -> None:
         if not elicitations:
             raise ValueError("name at least one ElicitUrl")
+        for each in elicitations:
+            if not isinstance(each, ElicitUrl):
+                raise TypeError(f"write UrlElicitationRequired(ElicitUrl(message, url)), not {each!r:.60}")
         # spec: client/elicitation/url-required-list, client/elicitation/url-required-mode
         super().__init__(message, data={"elicitations": [each.params() for each in elicitations]})
         self.elicitations = elicitations

@@ -294,6 +294,11 @@ def test_it_names_at_least_one():
         UrlElicitationRequired()
 
 
+def test_a_url_and_a_message_are_written_as_one_question():
+    with pytest.raises(TypeError, match=r"UrlElicitationRequired\(ElicitUrl\(message, url\)\), not 'https:"):
+        UrlElicitationRequired("https://example.com/", "Sign in")
+
+
 @pytest.mark.spec("client/elicitation/url-required-mode", "client/elicitation/url-valid")
 def test_it_names_only_urls_that_can_be_opened():
     with pytest.raises(ValueError, match="URL"):
