@@ -190,6 +190,8 @@ def ask(
     # spec: basic/patterns/mrtr/use-mrtr, basic/patterns/mrtr/server-may-respond
     """
     server_of(context)
+    if context.connection.is_inherited:
+        raise LocalError("a forked process has no part in the connection: ask in the process that serves it")
     if context.is_over:
         context.check_cancelled()
         raise LocalError(f"{context.method} was answered already: ask the client before the handler returns")

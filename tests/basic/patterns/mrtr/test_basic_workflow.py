@@ -510,6 +510,7 @@ def stand_in(principal="ann", seal=None, **params):
     """As much of a request's context as `resume` and `question` look at."""
     return SimpleNamespace(
         is_over=False,
+        connection=SimpleNamespace(is_inherited=False),
         handling=Handling(server=SimpleNamespace(seal=seal or Seal([SECRET.encode()])), asks=True),
         revision=revision(MODERN),
         client_capabilities=ALL,
@@ -936,6 +937,13 @@ def test_a_client_asks_nobody():
     context = SimpleNamespace(handling=Handling())
     with pytest.raises(LocalError, match="only the handlers of a server can ask"):
         mrtr.ask(context, [])
+
+
+def test_a_forked_process_is_told_that_it_cannot_ask():
+    """And not that its request was answered already: its parent goes on with it."""
+    context = SimpleNamespace(handling=Handling(Server("s")), connection=SimpleNamespace(is_inherited=True))
+    with pytest.raises(LocalError, match="a forked process has no part in the connection"):
+        mrtr.ask(context, [Elicit("Sure?")])
 
 
 # --------------------------------------------------------- the server asks: results of its own making
