@@ -325,6 +325,30 @@ def test_a_list_without_end_is_given_up(cursor):
     assert endless.count == pagination.MAX_PAGES
 
 
+class Heavy(Endless):
+    """Each page of it is as large in memory as a mebibyte of text."""
+
+    def __init__(self, part):
+        super().__init__(None)
+        self.part = part
+
+    def request(self, method, params, *, timeout=None):
+        return {"tools": self.part, **super().request(method, params)}
+
+
+@pytest.mark.parametrize("part", ["d" * (1 << 20), [[] for _ in range(16 << 10)]], ids=["long", "many"])
+def test_a_list_that_fills_the_memory_is_given_up(part):
+    heavy = Heavy(part)
+    with pytest.raises(InvalidResponse, match="tools/list: the server's list has more than 64 MiB"):
+        list(pagination.pages(heavy, KIND))
+    assert 55 <= heavy.count <= 64
+
+
+def test_a_list_of_one_page_is_as_long_as_a_message_may_be(monkeypatch):
+    monkeypatch.setattr(pagination, "MAX_LIST_BYTES", 1)
+    assert pagination.all_pages(Pages({"tools": ["d" * 1000]}), KIND) == [{"tools": ["d" * 1000]}]
+
+
 @pytest.mark.parametrize("cursor", [5, True, {}, ["a"]])
 def test_a_cursor_that_is_no_text_is_refused(cursor):
     with pytest.raises(InvalidResponse, match="nextCursor"):
