@@ -36,11 +36,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from mcp_ref.client.elicitation.requested_schema import FORMATS, FormField
+from mcp_ref.client.elicitation.requested_schema import FormField
 from mcp_ref.client.elicitation.requests import host_of, warnings_about
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.threads.pipes import terminal_is_ready
+from mcp_ref.runtime.typing.formats import FORMATS
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.untrusted_text import plain, quoted
 

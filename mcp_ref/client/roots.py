@@ -39,7 +39,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType, Questio
 from mcp_ref.basic.versioning import LATEST, Method, Notification
 from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.runtime.logs import logger
-from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
+from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
     from mcp_ref.basic.lifecycle import Negotiated
@@ -65,7 +65,7 @@ class BareParams(TypedDict, total=False):
 
 
 class Root(TypedDict, total=False):
-    uri: Required[Annotated[str, Bounds(format="uri")]]
+    uri: Required[Annotated[str, {"format": "uri"}]]
     name: str
     _meta: Annotated[Json, since("2025-06-18")]
 

@@ -34,8 +34,8 @@ __all__ = ["ContentBlock", "audio", "embedded", "image", "resource_link", "text"
 # ---------------------------------------------------------------------------- shapes
 
 Role: TypeAlias = Literal["user", "assistant"]
-Base64 = Annotated[str, Bounds(format="byte")]
-Uri = Annotated[str, Bounds(format="uri")]
+Base64 = Annotated[str, {"format": "byte"}]
+Uri = Annotated[str, {"format": "uri"}]
 Meta = Annotated[Json, since("2025-06-18")]
 
 

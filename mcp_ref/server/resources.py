@@ -49,7 +49,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.runtime.uri.templates import Template
 from mcp_ref.runtime.uri.uris import BadUri, check_uri, leads_out
-from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, required, since
+from mcp_ref.schema import REVISIONS, Mismatch, checker, pruner, required, since
 from mcp_ref.server.content import (
     Annotations,
     BlobResourceContents,
@@ -96,7 +96,7 @@ class Resource(TypedDict, total=False):
 
 
 class ResourceTemplate(TypedDict, total=False):
-    uriTemplate: Required[Annotated[str, Bounds(format="uri-template")]]
+    uriTemplate: Required[Annotated[str, {"format": "uri-template"}]]
     name: Required[str]
     title: Annotated[str, since("2025-06-18")]
     description: str

@@ -26,7 +26,7 @@ from mcp_ref.basic.index.error_responses import (
     InvalidParams,
     ProtocolError,
 )
-from mcp_ref.schema import Bounds, required, since
+from mcp_ref.schema import required, since
 
 if TYPE_CHECKING:
     from mcp_ref.basic.index.messages import RequestId
@@ -89,7 +89,7 @@ class NotificationParams(TypedDict, total=False):
 class Icon(TypedDict, total=False):
     """# spec: basic/index/icon-members"""
 
-    src: Required[Annotated[str, Bounds(format="uri")]]  # spec: basic/index/icon-src-required
+    src: Required[Annotated[str, {"format": "uri"}]]  # spec: basic/index/icon-src-required
     mimeType: str
     sizes: list[str]
     theme: Literal["light", "dark"]
@@ -115,7 +115,7 @@ class Implementation(TypedDict, total=False):
     title: Annotated[str, since("2025-06-18")]
     description: Annotated[str, since("2025-11-25")]
     icons: Annotated[list[Icon], since("2025-11-25")]
-    websiteUrl: Annotated[str, Bounds(format="uri"), since("2025-11-25")]
+    websiteUrl: Annotated[str, {"format": "uri"}, since("2025-11-25")]
 
 
 class MissingCapabilityData(TypedDict):

@@ -45,7 +45,6 @@ from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Revision
 from mcp_ref.client.elicitation import requested_schema as shapes
 from mcp_ref.client.elicitation.requested_schema import (
-    FORMATS,
     BadForm,
     FormField,
     check_content,
@@ -58,6 +57,7 @@ from mcp_ref.client.elicitation.requested_schema import (
     with_defaults,
 )
 from mcp_ref.runtime.typing.codec import scalar_of
+from mcp_ref.runtime.typing.formats import FORMATS
 from mcp_ref.runtime.typing.mismatch import place
 from mcp_ref.runtime.typing.values import Compiler
 from mcp_ref.schema import ShapeCompiler, in_force, pruner

@@ -47,7 +47,7 @@ from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.runtime.typing.values import dump_any
-from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
+from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
@@ -75,7 +75,7 @@ class ElicitRequestURLParams(TypedDict, total=False):
     task: Annotated[TaskMetadata, since("2025-11-25"), until("2025-11-25")]
     mode: Required[Literal["url"]]
     message: Required[str]
-    url: Required[Annotated[str, Bounds(format="uri")]]
+    url: Required[Annotated[str, {"format": "uri"}]]
     elicitationId: Required[Annotated[str, until("2025-11-25")]]
 
 

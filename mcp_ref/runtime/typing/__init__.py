@@ -1,7 +1,7 @@
 """Type hints, turned into JSON Schemas and into code that reads and writes values.
 
 values      a type hint -> its JSON Schema, a loader (JSON -> Python), a dumper (Python -> JSON);
-            with hints, codec, bounds, parts and alternatives, which it is made of
+            with hints, codec, bounds, formats, parts and alternatives, which it is made of
 functions   a user's function -> the schemas of its arguments and of its result; with docstrings
 texts       a user's function whose arguments come as text
 mismatch    what is wrong with a value, and where

@@ -8,6 +8,9 @@ their attributes, and no such package is imported:
     `metadata`, a list of others (pydantic.Field)                  each of them, and its words for people
     title, description, examples, documentation                    words for people
 
+`Bounds(format=...)` takes the formats that can be checked (runtime/typing/formats). Any other can be shown by
+a dict, `{"format": "hostname"}`: a dict has words for people, which nobody checks.
+
 A limit holds, or is refused when the function is registered: it is never lost. An object with none of these
 attributes is refused if it is of one of those packages, and ignored if it is of any other.
 
@@ -17,17 +20,20 @@ Limits are tested on the JSON, on its way in and on its way out, as a peer that 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from mcp_ref.runtime.typing.codec import DECIMAL, Codec, Schema, json_kind
+from mcp_ref.runtime.typing.formats import FORMATS
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
 from mcp_ref.runtime.typing.patterns import TooCostly, search
 
-__all__ = ["Bounds", "apply_mark", "check_informs", "description_in"]
+__all__ = ["Bounds", "apply_mark", "check_informs", "description_in", "is_field"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +52,7 @@ class Bounds:
     max_length: int | None = None
     pattern: str | None = None
     format: str | None = None
+    """"email", "uri", "date" or "date-time"."""
 
 
 # -- limits -------------------------------------------------------------------------------
@@ -88,14 +95,18 @@ _LIMITS: dict[str, tuple[str, tuple[str, ...], str, Callable[[Any, Any], bool]]]
     "min_length": ("minLength", _SIZED, "be at least {} long", lambda v, b: len(v) >= b),
     "max_length": ("maxLength", _SIZED, "be at most {} long", lambda v, b: len(v) <= b),
     "pattern": ("pattern", ("string",), "match {}", is_match),
+    "format": ("format", ("string",), "have the format {}", lambda v, name: FORMATS[name][1](v)),
 }
+_OF_OTHERS = tuple(name for name in _LIMITS if name != "format")
+"""The limits that any object may have: a `format` of somebody else may mean something else."""
 
 _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
 
 
 def _limits_in(mark: Any) -> dict[str, Any]:
     """The limits that an object has, by name; a compiled pattern as its text, which is what a schema has."""
-    found = {name: limit for name in _LIMITS if (limit := getattr(mark, name, None)) is not None}
+    names = _LIMITS if isinstance(mark, Bounds) else _OF_OTHERS
+    found = {name: limit for name in names if (limit := getattr(mark, name, None)) is not None}
     pattern = found.get("pattern")
     if isinstance(pattern, re.Pattern):
         if pattern.flags != re.compile("").flags:
@@ -119,6 +130,7 @@ def _limit(codec: Codec, limits: dict[str, Any]) -> Codec:
             else:  # both hold
                 schema["allOf"] = [*schema.get("allOf", []), {word: limit}]
         tests.append((kinds, test, limit, says.format(limit)))
+    _check_room(schema)
 
     def check(value: Any) -> None:
         kind = json_kind(value)
@@ -160,15 +172,11 @@ def _types(schema: Schema) -> set[str]:
 
 def _check_limit(name: str, limit: Any, kinds: list[str], codec: Codec) -> None:
     """Raises TypeError for a limit that means nothing for the type, or whose value cannot be a limit."""
+    if isinstance(limit, int) and abs(limit) > sys.float_info.max:  # Python may refuse to print it, too
+        raise TypeError(f"the bound {name} is beyond a double, as which many peers read numbers")
     if not kinds:
         raise TypeError(f"the bound {name}={limit!r} means nothing for {codec.says}")
-    if name == "pattern":
-        try:
-            re.compile(limit)
-        except (re.error, TypeError) as problem:
-            raise TypeError(f"{limit!r} is not a pattern: {problem}") from None
-    else:
-        _check_number(name, limit)
+    _VALUE_CHECKS.get(name, _check_number)(name, limit)
     if "integer" in kinds and any(part.get("pattern") == DECIMAL for part in _alternatives(codec.schema)):
         raise TypeError(
             f"the bound {name}={limit!r} would not hold for a Decimal, which JSON has as a string: "
@@ -179,8 +187,59 @@ def _check_limit(name: str, limit: Any, kinds: list[str], codec: Codec) -> None:
 def _check_number(name: str, limit: Any) -> None:
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
         raise TypeError(f"the bound {name}={limit!r} is not a number")
-    if (name == "multiple_of" and limit <= 0) or (name.endswith("length") and limit < 0):
+    if name == "multiple_of" and limit <= 0:
         raise TypeError(f"the bound {name}={limit!r} is too small")
+
+
+def _check_length(name: str, limit: Any) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"the bound {name}={limit!r} is not a whole number")
+    if limit < 0:
+        raise TypeError(f"the bound {name}={limit!r} is too small")
+
+
+def _check_pattern(name: str, limit: Any) -> None:
+    if not isinstance(limit, str):
+        raise TypeError(f"{limit!r} is not a pattern: it is not a string")
+    try:
+        re.compile(limit)
+    except (re.error, OverflowError) as problem:
+        raise TypeError(f"{limit!r} is not a pattern: {problem}") from None
+
+
+def _check_format(name: str, limit: Any) -> None:
+    if not isinstance(limit, str) or limit not in FORMATS:
+        raise TypeError(
+            f"the bound format={limit!r} cannot be checked here; {', '.join(FORMATS)} can. "
+            'To show another one, which nobody checks, write a dict: Annotated[str, {"format": "hostname"}]'
+        )
+
+
+_VALUE_CHECKS: dict[str, Callable[[str, Any], None]] = {
+    "min_length": _check_length,
+    "max_length": _check_length,
+    "pattern": _check_pattern,
+    "format": _check_format,
+}
+"""What checks the value of a limit; `_check_number`, if there is no entry."""
+
+_LOWEST_AND_HIGHEST: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
+    *((f"min{word}", f"max{word}", operator.gt) for word in ("imum", "Length", "Items", "Properties")),
+    ("minimum", "exclusiveMaximum", operator.ge),
+    ("exclusiveMinimum", "maximum", operator.ge),
+    ("exclusiveMinimum", "exclusiveMaximum", operator.ge),
+)
+"""Two keywords, and what is true of their values if nothing is left between them."""
+
+
+def _check_room(schema: Schema) -> None:
+    """Raises TypeError if two limits of a schema leave no value between them."""
+    parts = [schema, *schema.get("allOf", ())]
+    for low, high, is_empty in _LOWEST_AND_HIGHEST:
+        lowest, highest = ([part[word] for part in parts if word in part] for word in (low, high))
+        for least, most in itertools.product(lowest, highest):
+            if is_empty(least, most):
+                raise TypeError(f"the bounds {low} {least} and {high} {most} leave no value between them")
 
 
 # -- marks of other packages --------------------------------------------------------------
@@ -199,13 +258,14 @@ _REFUSED = (
 _REFUSED_OF_FIELDS = ("alias", "validation_alias", "default_factory", "discriminator")
 """Attributes of a `pydantic.Field` that would change what a client sends, or may leave out."""
 
-_RULE = re.compile(
-    r"type|enum|const|required|pattern|multipleOf|uniqueItems|contains|\$ref"
-    r"|(min|max)(imum|Length|Items|Properties|Contains)|exclusive(Min|Max)imum"
-    r"|(pattern|additional|unevaluated)?[pP]roperties|propertyNames|(prefix|unevaluated)?[iI]tems"
-    r"|not|anyOf|oneOf|allOf|if|then|else|dependent(Required|Schemas)"
-)
-"""Keywords that a client takes for a promise: an author may not add them, since they would not be checked."""
+_INFORMING: dict[str, type] = {
+    **dict.fromkeys(("title", "description", "$comment", "format"), str),
+    **dict.fromkeys(("contentEncoding", "contentMediaType"), str),
+    **dict.fromkeys(("deprecated", "readOnly", "writeOnly"), bool),
+    "examples": list,
+}
+"""The keywords that an author may add, with their types, besides `x-...`. A client takes any other for a
+promise, which would not be checked, or for what it is not: a default, or another place in the schema."""
 
 
 def apply_mark(codec: Codec, mark: Any) -> Codec:
@@ -237,7 +297,6 @@ def _marks_in(mark: Any, is_limit: bool) -> list[Any] | None:
 
 
 _WORDS: tuple[tuple[str, str, type, bool], ...] = (
-    ("format", "format", str, True),
     ("documentation", "description", str, True),
     ("title", "title", str, False),
     ("description", "description", str, False),
@@ -276,6 +335,12 @@ def _check_refused(mark: Any, names: tuple[str, ...]) -> None:
             )
 
 
+def is_field(thing: Any) -> bool:
+    """Whether an object is a `pydantic.Field`, by its attributes."""
+    metadata: Any = getattr(thing, "metadata", None)
+    return isinstance(metadata, list | tuple) and callable(getattr(thing, "is_required", None))
+
+
 def _check_field(mark: Any) -> None:
     """Raises TypeError for a `pydantic.Field` that does more than limit and describe a value."""
     _check_refused(mark, _REFUSED_OF_FIELDS)
@@ -292,13 +357,18 @@ def _check_field(mark: Any) -> None:
 
 
 def check_informs(keywords: Schema, where: str) -> None:
-    """Raises TypeError if one of the keywords that an author adds sets a rule: they are to inform people."""
-    rules = sorted(filter(_RULE.fullmatch, keywords))
-    if rules:
+    """Raises TypeError if one of the keywords that an author adds does more than inform people."""
+    names = [str(name) for name in keywords if not str(name).startswith("x-")]
+    others = sorted(name for name in names if name not in _INFORMING)
+    if others:
         raise TypeError(
-            f"{where} says {', '.join(rules)}, which is shown and not checked; give a limit instead, such as "
-            "Bounds(ge=...) or Bounds(pattern=...)"
+            f"{where} says {', '.join(others)}, which would be shown and not kept: there may only be "
+            f"{', '.join(_INFORMING)} and x-...; write a limit as Bounds(ge=...) or Bounds(pattern=...), "
+            "and a default behind the parameter"
         )
+    for name in names:
+        if not isinstance(keywords[name], _INFORMING[name]):
+            raise TypeError(f"{where} says {name}={keywords[name]!r:.60}: not a {_INFORMING[name].__name__}")
 
 
 def _check_known(mark: Any, kind: type) -> None:

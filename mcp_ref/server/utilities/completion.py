@@ -85,7 +85,7 @@ class PromptReference(TypedDict, total=False):
 
 class ResourceTemplateReference(TypedDict, total=False):
     type: Required[Literal["ref/resource"]]
-    uri: Required[Annotated[str, Bounds(format="uri-template")]]
+    uri: Required[Annotated[str, {"format": "uri-template"}]]
 
 
 class CompletedArgument(TypedDict, total=False):

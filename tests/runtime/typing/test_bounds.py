@@ -42,6 +42,7 @@ def codec(hint, mark):
         (str, Bounds(min_length=1), {"minLength": 1}, ["a"], [""], "must be at least 1 long, not ''"),
         (str, Bounds(max_length=2), {"maxLength": 2}, ["aé", "😀😀"], ["abc"], "at most 2 long, not 'abc'"),
         (str, Bounds(pattern="^a"), {"pattern": "^a"}, ["ab"], ["ba"], "must match ^a, not 'ba'"),
+        (str, Bounds(format="email"), {"format": "email"}, ["a@b.c"], [], ""),
         (list[int], Bounds(min_length=1), {"minItems": 1}, [[1]], [[]], "be at least 1 long, not an array"),
         (set[int], Bounds(max_length=1), {"maxItems": 1}, [[1]], [[1, 2]], "be at most 1 long"),
         (tuple[int, ...], Bounds(max_length=1), {"maxItems": 1}, [[1]], [[1, 2]], "be at most 1 long"),
@@ -94,10 +95,28 @@ def test_a_result_is_tested_as_well(hint, mark, good, bad):
         made.dump(bad)
 
 
-def test_a_format_is_named_and_not_tested():
-    made = codec(str, Bounds(format="uri"))
-    assert made.schema == {"type": "string", "format": "uri"}
-    assert made.load("not a uri") == "not a uri"
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [("uri", "a:b"), ("email", "a@b.c"), ("date", "2026-07-28"), ("date-time", "2026-07-28T12:00:00Z")],
+)
+def test_a_format_holds(name, good):
+    made = codec(str | None, Bounds(format=name))
+    for convert in (made.load, made.dump):
+        assert convert(good) == good
+        assert convert(None) is None
+        with pytest.raises(Mismatch, match=f"must have the format {name}, not 'notmail'"):
+            convert("notmail")
+
+
+def test_a_format_in_a_dict_is_shown_and_not_tested():
+    made = codec(str, {"format": "email"})
+    assert made.schema == {"type": "string", "format": "email"}
+    assert made.load("notmail") == "notmail"
+
+
+def test_a_format_of_somebody_else_may_mean_something_else():
+    assert codec(str, Other(format="%Y-%m-%d")).schema == {"type": "string"}
+    assert codec(str, Other(format="email", min_length=1)).schema == {"type": "string", "minLength": 1}
 
 
 def test_an_object_that_only_looks_like_a_bound():
@@ -185,6 +204,28 @@ def test_a_number_limits_no_decimal_which_is_a_string_in_json(hint, mark):
         (str, Bounds(max_length=-1), "max_length=-1 is too small"),
         (str, Bounds(pattern="("), "'\\(' is not a pattern"),
         (str, Bounds(pattern=5), "5 is not a pattern"),
+        (str, Bounds(pattern=b"a"), "b'a' is not a pattern"),
+        (str, Bounds(pattern="a{99999999999999}"), "is not a pattern: the repetition number is too large"),
+        (str, Bounds(format=5), "format=5 cannot be checked here; email, uri, date, date-time can"),
+        (str, Bounds(format="hostname"), r"'hostname' cannot .* \{\"format\": \"hostname\"\}"),
+        (str, Bounds(format=""), "format='' cannot be checked"),
+        (int, Bounds(format="email"), "format='email' means nothing for an integer"),
+        (str, Bounds(max_length=2.5), "max_length=2.5 is not a whole number"),
+        (str, Bounds(max_length=float("inf")), "max_length=inf is not a whole number"),
+        (str, Bounds(min_length=True, max_length=98765), "min_length=True is not a whole number"),
+        (list[int], Bounds(min_length=-1), "min_length=-1 is too small"),
+        (float, Bounds(ge=float("inf")), "ge=inf is not a number"),
+        (int, Bounds(le=10**400), "the bound le is beyond a double"),
+        (str, Bounds(ge=-(10**5000)), "the bound ge is beyond a double"),
+        (int, Bounds(ge=5, le=2), "minimum 5 and maximum 2 leave no value"),
+        (int, Bounds(ge=2, lt=2), "minimum 2 and exclusiveMaximum 2 leave no value"),
+        (int, Bounds(gt=2, le=2), "exclusiveMinimum 2 and maximum 2 leave no value"),
+        (float, Bounds(gt=2, lt=2), "exclusiveMinimum 2 and exclusiveMaximum 2 leave no value"),
+        (str, Bounds(min_length=5, max_length=2), "minLength 5 and maxLength 2 leave no value"),
+        (list[int], Bounds(min_length=5, max_length=2), "minItems 5 and maxItems 2 leave no value"),
+        (dict[str, int], Bounds(min_length=5, max_length=2), "minProperties 5 and maxProperties 2"),
+        (tuple[int, int], Bounds(max_length=1), "minItems 2 and maxItems 1 leave no value"),
+        (Annotated[int, Bounds(ge=1), Bounds(ge=5)], Bounds(le=2), "minimum 5 and maximum 2 leave no value"),
     ],
 )
 def test_a_bound_that_means_nothing_is_a_type_error(hint, mark, said):
@@ -213,7 +254,11 @@ def test_bounds_are_values():
     ),
 )
 def test_bounds_mean_what_their_keywords_mean(value, limits):
-    made = codec(float, Bounds(**limits))
+    try:
+        made = codec(float, Bounds(**limits))
+    except TypeError as problem:
+        assert "leave no value" in str(problem)
+        return
     try:
         made.load(value)
         fits = True
@@ -343,6 +388,11 @@ def test_the_limits_of_another_package_are_in_the_schema_and_kept(hint, mark, ke
             {"title": "Size", "description": "How much", "examples": [1]},
         ),
         (FieldInfo(json_schema_extra={"x-unit": "m"}), {"x-unit": "m"}),
+        (
+            FieldInfo(json_schema_extra={"readOnly": True, "examples": [3]}),
+            {"readOnly": True, "examples": [3]},
+        ),
+        ({"title": "Size", "deprecated": False}, {"title": "Size", "deprecated": False}),
         (FieldInfo(deprecated=True), {"deprecated": True}),
         (Limit(ge=1, description="How much"), {"minimum": 1, "description": "How much"}),
         (Doc(documentation="How much"), {"description": "How much"}),
@@ -364,9 +414,17 @@ def test_what_they_say_for_people_is_in_the_schema(mark, schema):
         (Limit(tz=None, uuid_version=4), "uuid_version"),
         (FieldInfo(alias="other"), "alias"),
         (FieldInfo(json_schema_extra=print), "json_schema_extra"),
-        (FieldInfo(json_schema_extra={"minLength": 5}), "says minLength, which is shown and not checked"),
-        ({"minLength": 5, "examples": ["x"]}, "says minLength, which is shown and not checked"),
-        ({"enum": ["a", "b"]}, "says enum, which is shown and not checked"),
+        (FieldInfo(json_schema_extra={"minLength": 5}), "says minLength, which would be shown and not kept"),
+        (
+            FieldInfo(json_schema_extra={"default": 3, "$schema": "zz", "$id": "x", "x-a": 1}),
+            r"says \$id, \$schema, default, which would be shown and not kept.* default behind the parameter",
+        ),
+        ({"minLength": 5, "examples": ["x"]}, "says minLength, which would be shown and not kept"),
+        ({"enum": ["a", "b"]}, "says enum, which would be shown and not kept"),
+        ({"unit": "m"}, r"says unit, .* there may only be title, .* and x-\.\.\.; write a limit as Bounds"),
+        ({5: "m"}, "says 5, which would be shown and not kept"),
+        ({"title": 5}, "says title=5: not a str"),
+        ({"examples": "x"}, "says examples='x': not a list"),
         (Bounds, "Bounds in Annotated says no limit"),
         (FieldInfo(discriminator="kind"), "discriminator"),
         (FieldInfo(required=False), r"default: write it behind the parameter"),
