@@ -208,6 +208,8 @@ def _form_of_hint(hint: Any) -> Form:
         schema, load = _schema_of_members([member]), Compiler().codec(hint).load
         return _form_of_members([member], schema, lambda content: load(content[VALUE]))
     except TypeError as problem:
+        if isinstance(problem.__cause__, BadForm):
+            raise
         raise TypeError(
             "a form must be a dataclass, a TypedDict, the type of one field, a schema (a dict) or None,"
             f" not {hint!r:.60}: {problem}"
@@ -277,8 +279,10 @@ def _property(member: _Member) -> Json:
             about["default"] = _renamed(codec.dump(member.default), names)
             if about["type"] == "array":  # a set has no order, but a form should be the same each time
                 about["default"] = [v for v, _ in choices_of(about) if v in about["default"]]
-        _check_keywords(about, shape_of(member.name, about), (member.name,))
+        _check_keywords(about, shape_of(member.name, about), ())
         field_of(member.name, about, False, strict=True)
+    except BadForm as problem:  # the type is one of those, but not what stands beside it
+        raise TypeError(f"{member.name}: {problem}") from problem
     except (TypeError, NameError, ValueError) as problem:
         raise TypeError(f"{member.name}: {problem}; {_POSSIBLE_HINTS}") from None
     return about

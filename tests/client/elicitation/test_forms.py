@@ -168,12 +168,8 @@ def test_a_hint_is_a_field(hint, schema):
         enum.Enum("Odd", {"ONE": (1, 2)}),
         list[Literal[1]],
         list[int | None],
-        Annotated[float, Bounds(gt=0)],
-        Annotated[int, Bounds(multiple_of=2)],
-        Annotated[str, Bounds(pattern="^a")],
         Annotated[str, Bounds(format="hostname")],
         Annotated[decimal.Decimal, Bounds(ge=0)],
-        Annotated[str, {"examples": ["a"]}],
         Annotated[str, Bounds(ge=1)],
         complex,
         T,
@@ -185,6 +181,23 @@ def test_what_no_form_can_have_is_refused_with_the_field_and_what_is_possible(hi
     said = refusal(hint)
     assert "Nowhere" in said if hint == "Nowhere" else said.startswith("it: ")
     assert "a field of a form must be a str" in said or hint == "Nowhere"
+
+
+@pytest.mark.parametrize(
+    ("hint", "keyword"),
+    [
+        (Annotated[float, Bounds(gt=0)], "exclusiveMinimum"),
+        (Annotated[int, Bounds(multiple_of=2)], "multipleOf"),
+        (Annotated[str, Bounds(pattern="^a")], "pattern"),
+        (Annotated[str, {"examples": ["a"]}], "examples"),
+    ],
+    ids=str,
+)
+def test_of_a_possible_type_only_what_stands_beside_it_is_refused(hint, keyword):
+    said = f"{keyword}: is not a keyword here; the keywords are type, title, description"
+    assert refusal(hint).startswith(f"it: {said}")
+    with pytest.raises(TypeError, match=f"^value: {said}"):
+        form_of(hint)
 
 
 @pytest.mark.parametrize(
