@@ -69,6 +69,22 @@ def test_what_cannot_be_kept_is_refused_at_the_decorator(hint: Any) -> None:
         Server("marks").add_tool(tool)
 
 
+@pytest.mark.parametrize(
+    ("hint", "default", "line"),
+    [
+        (int, pydantic.Field(ge=1), r"`a: Annotated\[int, Field\(...\)\]`"),
+        (int, pydantic.Field(5, ge=1), r"`a: Annotated\[int, Field\(...\)\] = default`"),
+        (Annotated[list[str], "words"], pydantic.Field(), r"`a: Annotated\[list\[str\], Field\(...\)\]`"),
+    ],
+)
+def test_a_field_is_no_default_and_the_line_that_works_is_named(hint: Any, default: Any, line: str) -> None:
+    def tool(a: int = default) -> None: ...
+
+    tool.__annotations__["a"] = hint
+    with pytest.raises(TypeError, match=f"tool: the default of a is a Field, .* write {line}"):
+        Server("marks").add_tool(tool)
+
+
 def test_a_field_says_its_words_for_people() -> None:
     server = Server("marks")
 

@@ -27,7 +27,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from mcp_ref.runtime.typing import parts, records
 from mcp_ref.runtime.typing.alternatives import choice, first
-from mcp_ref.runtime.typing.bounds import Bounds, apply_mark, check_informs
+from mcp_ref.runtime.typing.bounds import Bounds, apply_mark, check_informs, is_field
 from mcp_ref.runtime.typing.codec import (
     INT_KEY,
     Codec,
@@ -328,7 +328,17 @@ def _property(field: Field, codec: Codec) -> Schema:
     try:
         return {**codec.schema, "default": codec.dump(field.default)}
     except Mismatch as problem:
-        raise TypeError(f"the default of {field.name} does not fit its type: {problem}") from None
+        raise TypeError(f"the default of {field.name} {_wrong_default(field, problem)}") from None
+
+
+def _wrong_default(field: Field, problem: Mismatch) -> str:
+    """Why a default is none. With `a: int = Field(ge=1)`, Python would pass the Field itself for a."""
+    if not is_field(field.default):
+        return f"does not fit its type: {problem}"
+    kind = get_args(field.hint)[0] if get_origin(field.hint) is Annotated else field.hint
+    behind = "" if field.default.is_required() else " = default"
+    written = f"{field.name}: Annotated[{inspect.formatannotation(kind)}, Field(...)]{behind}"
+    return f"is a Field, which stands in the type here: write `{written}`"
 
 
 def _object_schema(properties: Schema, required: list[str], closed: bool, make: Any) -> Schema:

@@ -14,6 +14,7 @@ import pathlib
 import re
 import threading
 import time
+import types
 import typing
 import uuid
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required, TypedDict, TypeVar
@@ -478,6 +479,20 @@ def test_a_default_of_another_type_is_the_authors_mistake():
 
     with pytest.raises(TypeError, match=r"default of size.*'large'"):
         compiled(Wrong)
+
+
+@pytest.mark.parametrize(
+    ("hint", "is_required", "line"),
+    [
+        (int, True, "`size: Annotated[int, Field(...)]`"),
+        (Annotated[list[str], "words"], False, "`size: Annotated[list[str], Field(...)] = default`"),
+    ],
+)
+def test_a_default_shaped_as_a_field_of_pydantic_belongs_in_the_type(hint, is_required, line):
+    field = types.SimpleNamespace(metadata=[], is_required=lambda: is_required)
+    said = f"default of size is a Field, which stands in the type here: write {line}"
+    with pytest.raises(TypeError, match=re.escape(said)):
+        Compiler().object([Field("size", hint, False, field)], dict)
 
 
 def test_default_factories_run_for_each_value():
