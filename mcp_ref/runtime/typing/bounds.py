@@ -264,8 +264,16 @@ _INFORMING: dict[str, type] = {
     **dict.fromkeys(("deprecated", "readOnly", "writeOnly"), bool),
     "examples": list,
 }
-"""The keywords that an author may add, with their types, besides `x-...`. A client takes any other for a
-promise, which would not be checked, or for what it is not: a default, or another place in the schema."""
+"""The keywords of JSON Schema that an author may add, with their types: they are words for people."""
+
+_RULE = re.compile(
+    r"type|enum|const|required|pattern|multipleOf|uniqueItems|contains|default|nullable|definitions|\$.*"
+    r"|(min|max)(imum|Length|Items|Properties|Contains)|exclusive(Min|Max)imum"
+    r"|(pattern|additional|unevaluated)?[pP]roperties|propertyNames|(prefix|unevaluated)?[iI]tems"
+    r"|not|anyOf|oneOf|allOf|if|then|else|dependen(t(Required|Schemas)|cies)|contentSchema|additionalItems|id"
+)
+"""The other keywords of JSON Schema. A client takes them for a promise, which would not be checked, or for
+what they are not: a default, or another place in the schema. A keyword of nobody's only informs."""
 
 
 def apply_mark(codec: Codec, mark: Any) -> Codec:
@@ -358,17 +366,18 @@ def _check_field(mark: Any) -> None:
 
 def check_informs(keywords: Schema, where: str) -> None:
     """Raises TypeError if one of the keywords that an author adds does more than inform people."""
-    names = [str(name) for name in keywords if not str(name).startswith("x-")]
-    others = sorted(name for name in names if name not in _INFORMING)
-    if others:
+    for name in keywords:
+        if not isinstance(name, str):
+            raise TypeError(f"{where} says {name!r:.60}, which is no keyword: it is not a string")
+    rules = sorted(name for name in keywords if name not in _INFORMING and _RULE.fullmatch(name))
+    if rules:
         raise TypeError(
-            f"{where} says {', '.join(others)}, which would be shown and not kept: there may only be "
-            f"{', '.join(_INFORMING)} and x-...; write a limit as Bounds(ge=...) or Bounds(pattern=...), "
-            "and a default behind the parameter"
+            f"{where} says {', '.join(rules)}, which would be shown and not kept; write a limit as "
+            "Bounds(ge=...) or Bounds(pattern=...), and a default behind the parameter"
         )
-    for name in names:
-        if not isinstance(keywords[name], _INFORMING[name]):
-            raise TypeError(f"{where} says {name}={keywords[name]!r:.60}: not a {_INFORMING[name].__name__}")
+    for name, value in keywords.items():
+        if not isinstance(value, _INFORMING.get(name, object)):
+            raise TypeError(f"{where} says {name}={value!r:.60}: not a {_INFORMING[name].__name__}")
 
 
 def _check_known(mark: Any, kind: type) -> None:

@@ -309,8 +309,6 @@ def _pages(
             if timeout <= 0:
                 raise RequestTimeout(f"{method}: not all of it came in time")
         result = client.request(method, params, timeout=timeout)
-        if result.get("nextCursor") is not None:  # a list of one page is limited as any message is
-            size += _size(result)
         yield result
         cursor = result.get("nextCursor")
         # spec: server/utilities/pagination/missing-cursor-is-end
@@ -319,6 +317,7 @@ def _pages(
             return
         if not isinstance(cursor, str):
             raise InvalidResponse(f"{method}: nextCursor is not a string: {cursor!r:.80}")
+        size += _size(method, result)
         if size > MAX_LIST_BYTES:
             raise InvalidResponse(f"{method}: the server's list has more than {MAX_LIST_BYTES >> 20} MiB.")
         # A cursor that was here before is no sign of a circle: only the number of pages ends a circle.
@@ -329,13 +328,16 @@ def _pages(
     )
 
 
-def _size(result: Any) -> int:
+def _size(method: str, page: Any) -> int:
     """About how many bytes a page takes in memory.
 
     `marshal` writes lists and dicts with the brackets that `weight` counts, in an eighth of the time that
     JSON takes.
     """
-    return weight(marshal.dumps(dict(result)))
+    try:
+        return weight(marshal.dumps(dict(page)))
+    except ValueError as problem:  # it is nested 2,000 levels deep
+        raise InvalidResponse(f"{method}: a page of the list cannot be measured: {problem}") from None
 
 
 def all_pages(client: Asks, method: str, **limits: Any) -> list[Json]:

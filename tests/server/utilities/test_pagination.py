@@ -336,6 +336,14 @@ class Heavy(Endless):
         return {"tools": self.part, **super().request(method, params)}
 
 
+def test_a_page_that_is_nested_too_deep_to_be_measured_is_an_error():
+    deep = []
+    for _ in range(10_000):
+        deep = [deep]
+    with pytest.raises(InvalidResponse, match="tools/list: a page of the list cannot be measured"):
+        list(pagination.pages(Heavy(deep), KIND))
+
+
 @pytest.mark.parametrize("part", ["d" * (1 << 20), [[] for _ in range(16 << 10)]], ids=["long", "many"])
 def test_a_list_that_fills_the_memory_is_given_up(part):
     heavy = Heavy(part)
