@@ -31,7 +31,7 @@ from typing import Any
 from mcp_ref.runtime.typing.codec import DECIMAL, Codec, Schema, json_kind
 from mcp_ref.runtime.typing.formats import FORMATS
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
-from mcp_ref.runtime.typing.patterns import TooCostly, search
+from mcp_ref.runtime.typing.patterns import TooCostly, check, search
 
 __all__ = ["Bounds", "apply_mark", "check_informs", "description_in", "is_field"]
 
@@ -202,8 +202,8 @@ def _check_pattern(name: str, limit: Any) -> None:
     if not isinstance(limit, str):
         raise TypeError(f"{limit!r} is not a pattern: it is not a string")
     try:
-        re.compile(limit)
-    except (re.error, OverflowError) as problem:
+        check(limit)
+    except (re.error, OverflowError, TooCostly) as problem:
         raise TypeError(f"{limit!r} is not a pattern: {problem}") from None
 
 

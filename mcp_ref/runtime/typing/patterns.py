@@ -1,8 +1,9 @@
 """Searches with a regular expression that a peer wrote, or in a text that a peer wrote.
 
-Python's `re` may take exponential time for one short string, and lets no other thread run meanwhile: nothing
-in this process could end it. So its work is estimated first, from the pattern and from the text's length, and
-a search that could take more than MAX_SEARCH_STEPS is not begun.
+An expression is one of JSON Schema, put into the words of Python's `re` (runtime/typing/ecma262). Python may
+take exponential time for one short string, and lets no other thread run meanwhile: nothing in this process
+could end it. So its work is estimated first, from the translated pattern and from the text's length, and a
+search that could take more than MAX_SEARCH_STEPS is not begun.
 
     ^[a-z]+(-[a-z]+)*$    one way at each character: linear, so up to millions of characters
     ^.*_.*_id$            two repetitions that may share what they match: quadratic, up to a thousand or so
@@ -23,7 +24,10 @@ from __future__ import annotations
 import functools
 import math
 import re
+from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
+
+from mcp_ref.runtime.typing.ecma262 import SPACES, translated
 
 __all__ = ["TooCostly", "check", "search", "work"]
 
@@ -33,8 +37,12 @@ MAX_TRUSTED_CHARACTERS = 256
 """Characters of a text in which an author's own pattern is searched for without an estimate."""
 MAX_PATTERN_CHARACTERS = 5000
 """Characters of a pattern; a longer one is refused."""
+MAX_TRANSLATED_CHARACTERS = 4 * MAX_PATTERN_CHARACTERS
+"""Characters of a pattern as Python has it, where `\\p{L}` alone has two thousand."""
 MAX_NESTED_REPETITIONS = 5
 """Levels of repetitions within repetitions; a pattern with more counts as endless."""
+RANGES_OF_A_STEP = 16
+"""Ranges beyond the first 65,536 characters that are tried in the time of a step."""
 
 
 class TooCostly(ValueError):
@@ -74,7 +82,7 @@ def work(pattern: str, length: int) -> float:
     return length + whole.steps * (1 if is_anchored else length + 1)
 
 
-_FLAGS = re.UNICODE | re.IGNORECASE | re.DOTALL | re.VERBOSE
+_FLAGS = re.UNICODE | re.IGNORECASE | re.DOTALL
 """The flags that the estimate knows; a pattern with any other counts as endless."""
 
 
@@ -85,14 +93,19 @@ def _work(pattern: str, length: int) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
-    """A pattern compiled, and as CPython's tree. Raises re.error, TooCostly."""
+    """A pattern as Python's, compiled, and as CPython's tree. Raises re.error, TooCostly."""
     # CPython's own parser: there is no public one, and to guess what a pattern costs would be worse.
     from re import _parser  # type: ignore[attr-defined]
 
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise TooCostly(f"the pattern {pattern[:60]!r}... has more than {MAX_PATTERN_CHARACTERS} characters")
+    ours = translated(pattern)
+    if len(ours) > MAX_TRANSLATED_CHARACTERS:
+        raise TooCostly(f"the pattern {pattern[:60]!r} has too many classes of characters")
     try:
-        return re.compile(pattern), _parser.parse(pattern)
+        return re.compile(ours), _parser.parse(ours)
+    except re.error as problem:  # without its position, which is one in the translation
+        raise re.error(problem.msg) from None
     except (OverflowError, RecursionError) as problem:
         raise re.error(str(problem)) from None
 
@@ -166,6 +179,8 @@ class _Estimate:
 
     def _part(self, node: Any, after: _Next, flags: int, last: bool) -> _Part:
         name, argument = str(node[0]), node[1]
+        if _is_place(node):
+            return _EMPTY
         match name:
             case "SUBPATTERN" if not argument[1] & ~_FLAGS:
                 return self.sequence(argument[3], after, (flags | argument[1]) & ~argument[2], last)
@@ -180,11 +195,10 @@ class _Estimate:
             case "GROUPREF":
                 self.looks += 1
                 return _Part(_ANY, 1, self.length, self.length, 1)
-            case "AT":
-                return _EMPTY
         if name not in _SINGLE:
             raise _Endless
-        return _Part(_characters(name, argument, flags), 0, 1, 1, 1)
+        steps = _steps(name, argument)
+        return _Part(_characters(name, argument, flags), 0, steps, steps, 1)
 
     def _repeated(self, argument: Any, after: _Next, flags: int, last: bool) -> _Part:
         least, most, nodes = argument
@@ -225,6 +239,14 @@ class _Estimate:
         return (turns, ways) if part.ways <= 1 else (_power(part.ways, turns + 1), ways)
 
 
+def _is_place(node: Any) -> bool:
+    """Whether a part takes no character and no time: `^`, `$`, `\\b`, `\\B`."""
+    name, argument = str(node[0]), node[1]
+    return name == "AT" or (
+        name in ("SUBPATTERN", "ASSERT_NOT") and len(argument[-1]) == 1 and _is_place(argument[-1][0])
+    )
+
+
 def _is_single(nodes: Any) -> bool:
     return len(nodes) == 1 and str(nodes[0][0]) in _SINGLE
 
@@ -260,29 +282,39 @@ def _power(base: float, exponent: float) -> float:
 
 _OTHERS = {"digit": 1 << 128, "space": 1 << 129, "word": 1 << 130, "rest": 1 << 131}
 """A set is a number with a bit for each character of ASCII, and a bit for each kind of other characters."""
-_ASCII, _ANY = (1 << 128) - 1, (1 << 132) - 1
+_ANY = (1 << 132) - 1
+_NO_SPACES = _OTHERS["digit"] | _OTHERS["word"] | _OTHERS["rest"]
 _SMALL, _LARGE = (sum(1 << code for code in range(start, start + 26)) for start in (ord("a"), ord("A")))
+
+
+_WIDE_SPACES = [code for first, last in SPACES for code in range(max(first, 128), last + 1)]
+"""The characters of the kind "space"."""
+_OTHER_CODES = 0x110000 - 128 - len(_WIDE_SPACES)
+"""How many characters there are of the other three kinds together."""
 
 
 def _set_of(code: int) -> int:
     """The set of one character; for a character that is not ASCII, the set of its whole kind."""
     if code < 128:
         return 1 << code
-    kinds = {"digit": str.isdecimal, "space": str.isspace, "word": str.isalnum}
+    if code in _WIDE_SPACES:
+        return _OTHERS["space"]
+    kinds = {"digit": str.isdecimal, "word": str.isalnum}
     return _OTHERS[next((kind for kind, fits in kinds.items() if fits(chr(code))), "rest")]
 
 
-def _category(expression: str) -> int:
-    """The set that `\\d` or the like matches: exact, since of each kind it matches all or none."""
-    samples = [*map(chr, range(128)), "\u0661", "\u2003", "\u00e9", "\u2014"]
-    return sum(_set_of(ord(sample)) for sample in samples if re.match(expression, sample))
+def _steps(name: str, argument: Any) -> int:
+    """What it takes to test one character: far beyond ASCII, the ranges of a class are tried one by one."""
+    if name != "IN":
+        return 1
+    return 1 + sum(last > 0xFFFF for _, last in _ranges(argument)) // RANGES_OF_A_STEP
 
 
-_CATEGORIES = {
-    f"CATEGORY_{prefix}{name}": _category(f"\\{letter}")
-    for name, small in (("DIGIT", "d"), ("SPACE", "s"), ("WORD", "w"))
-    for prefix, letter in (("", small), ("NOT_", small.upper()))
-}
+def _ranges(items: Any) -> list[tuple[int, int]]:
+    """The first and the last character of each member of a class."""
+    if str(items[-1][0]) == "CATEGORY":
+        return [(0, 0x10FFFF)]  # [\\s\\S]: ecma262 leaves no other category
+    return [value if isinstance(value, tuple) else (value, value) for _, value in items if value is not None]
 
 
 def _characters(name: str, argument: Any, flags: int) -> int:
@@ -290,13 +322,10 @@ def _characters(name: str, argument: Any, flags: int) -> int:
     if name == "ANY":
         return _ANY if flags & re.DOTALL else _ANY & ~_set_of(ord("\n"))
     items = argument if name == "IN" else [("LITERAL", argument)]
-    found = certain = 0
-    for kind, value in items:
-        one, exact = _item(str(kind), value)
-        found, certain = found | one, certain | exact
-    if flags & re.IGNORECASE:  # some letters of ASCII have another case beyond ASCII
-        found, certain = _of_either_case(found), 0
     is_negated = name == "NOT_LITERAL" or str(items[0][0]) == "NEGATE"
+    found, certain = _sets(_ranges(items))
+    if flags & re.IGNORECASE:  # some letters of ASCII have another case beyond ASCII
+        found = _of_either_case(found)
     return _ANY & ~certain if is_negated else found
 
 
@@ -307,11 +336,17 @@ def _of_either_case(found: int) -> int:
     return found | (_SMALL | _LARGE if found & _OTHERS["word"] else 0)
 
 
-def _item(kind: str, value: Any) -> tuple[int, int]:
-    """The characters that a member of a set may match, and those among them that it matches for certain."""
-    if kind == "LITERAL":
-        return _set_of(value), _set_of(value) & _ASCII
-    if kind == "RANGE":
-        low = sum(1 << code for code in range(value[0], min(value[1], 127) + 1))
-        return low | (_ANY & ~_ASCII if value[1] > 127 else 0), low
-    return (_CATEGORIES[str(value)],) * 2 if kind == "CATEGORY" else (0, 0)
+def _sets(ranges: list[tuple[int, int]]) -> tuple[int, int]:
+    """The set of ranges that do not overlap; and of the bits of that set, those that stand for no more."""
+    found = certain = spaces = others = 0
+    for first, last in ranges:
+        if first < 128:
+            certain |= (2 << min(last, 127)) - (1 << first)
+        here = bisect_right(_WIDE_SPACES, last) - bisect_left(_WIDE_SPACES, first)
+        spaces += here
+        wide = max(0, last - max(first, 128) + 1) - here
+        others += wide
+        found |= (_set_of(last) if first == last else _NO_SPACES) if wide else 0
+    certain |= _OTHERS["space"] if spaces == len(_WIDE_SPACES) else 0
+    certain |= _NO_SPACES if others == _OTHER_CODES else 0
+    return found | certain | (_OTHERS["space"] if spaces else 0), certain

@@ -226,6 +226,8 @@ def test_a_number_limits_no_decimal_which_is_a_string_in_json(hint, mark):
         (dict[str, int], Bounds(min_length=5, max_length=2), "minProperties 5 and maxProperties 2"),
         (tuple[int, int], Bounds(max_length=1), "minItems 2 and maxItems 1 leave no value"),
         (Annotated[int, Bounds(ge=1), Bounds(ge=5)], Bounds(le=2), "minimum 5 and maximum 2 leave no value"),
+        (str, Bounds(pattern="a" * 6000), "is not a pattern: .*more than 5000 characters"),
+        (str, Bounds(pattern=r"\p{Script=Han}"), "is not a pattern: the property"),
     ],
 )
 def test_a_bound_that_means_nothing_is_a_type_error(hint, mark, said):
@@ -270,6 +272,14 @@ def test_bounds_mean_what_their_keywords_mean(value, limits):
 def test_a_pattern_is_looked_for_anywhere():
     assert bounds.is_match("xaby", "ab")
     assert not bounds.is_match("xaby", "^ab")
+
+
+def test_a_pattern_guards_the_very_end_of_a_string():
+    guarded = codec(str, Bounds(pattern="^[a-z]+$"))
+    assert guarded.load("abc") == "abc"
+    for convert in (guarded.load, guarded.dump):
+        with pytest.raises(Mismatch, match="must match"):
+            convert("abc\n")
 
 
 def test_a_pattern_that_could_take_for_ever_is_a_fault_of_the_value():

@@ -1,4 +1,4 @@
-"""runtime/typing/patterns: a search finds what `re` finds, and what could take long is not begun."""
+"""runtime/typing/patterns: a search finds what the pattern means, and what could take long is not begun."""
 
 import re
 import time
@@ -29,7 +29,20 @@ simple = st.builds(
 @settings(deadline=None, max_examples=150)
 @given(simple, st.text("abcA1 \n", max_size=12))
 def test_a_search_finds_what_re_finds(pattern, text):
-    assert search(pattern, text) is bool(re.search(pattern, text))
+    assert search(pattern, text) is bool(re.search(re.sub(r"\$\Z", r"\\Z", pattern), text))
+
+
+def test_an_end_is_not_before_a_last_line_feed():
+    """As of ECMA-262, of which the patterns of JSON Schema are."""
+    assert search("^[a-z]+$", "abc")
+    assert not search("^[a-z]+$", "abc\n")
+
+
+def test_a_pattern_prints_no_warning(recwarn):
+    """A stranger's would go to the log of a program that knows nothing of it."""
+    assert search("[[]--[&&]", "[--&")
+    assert patterns.check("[[a]||[b]]")
+    assert not recwarn.list
 
 
 # --------------------------------------------------------------------- what is searched for
@@ -97,6 +110,34 @@ def test_what_could_take_long_is_not_begun(pattern, text):
     with pytest.raises(TooCostly):
         search(pattern, text)
     assert time.thread_time() - begun < 2
+
+
+LETTERS = [
+    (r"^\p{L}+$", "\u00e9" * 100_000, True),
+    (r"^\p{L}[\p{L}\p{M}' -]*$", "e" * 100_000, True),
+    (r"^\p{Lu}\p{Ll}*(?:[\s-]\p{Lu}\p{Ll}*)*$", "Ab " * 2000, False),
+    (r"\p{L}", "!" * 400_000, False),
+    (r"^\S+(?:\s\S+)*$", "ab " * 20_000 + "b", True),
+    (r"^[^\s]+(?:[\s][^\s]+)*$", "\u3000b" * 20_000, False),
+    (r"^[\S]+(?:\s[\S]+)*$", "ab " * 20_000 + "b", True),
+    (r"^(?:.*\n)*$", "a\n" * 20_000, True),
+    (r"(?i)^(?:.*\n)*$", "a\n" * 20_000, True),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "found"), LETTERS)
+def test_letters_and_spaces_of_all_scripts_cost_little(pattern, text, found):
+    begun = time.thread_time()
+    assert search(pattern, text) is found
+    assert time.thread_time() - begun < 2
+
+
+def test_many_ranges_count_for_more_than_one_step():
+    assert work(r"^\p{L}*x", 1000) > 3 * work("^[a-z]*x", 1000)
+    with pytest.raises(TooCostly):
+        search(r"\p{L}", "!" * 2_000_000)
+    with pytest.raises(TooCostly, match="has too many classes of characters"):
+        search(r"\p{L}" * 100, "a")
 
 
 def test_what_is_refused_is_said():
