@@ -1068,6 +1068,35 @@ HOSTILE = {  # a schema, and the source of a value
 }
 
 
+DIALECT = {  # a pattern of an output schema, and what is wrong with a result that has a line feed at its end
+    r"^\p{Lu}\p{Ll}+$": r"does not match '^\\p{Lu}\\p{Ll}+$'",
+    r"^\p{Script=Latin}+$": "at /properties/a/pattern is invalid, or its dialect is not supported: ",
+}
+
+
+@pytest.mark.parametrize("pattern", DIALECT)
+def test_a_pattern_of_an_output_schema_is_one_of_ecma_262(pattern):
+    tool = {
+        "name": "t",
+        "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object", "properties": {"a": {"pattern": pattern}}},
+    }
+    script = f"""
+    open_any("2026-07-28")
+    while True:
+        request = receive("tools/call", "tools/list")
+        listed = {{"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [{tool!r}]}}
+        called = text("x", structuredContent=request["params"].get("arguments"))
+        answer(request, listed if request["method"] == "tools/list" else called)
+    """
+    with connect(raw_server(script), revision="2026-07-28") as client:
+        if "Script" not in pattern:
+            assert client.call_tool("t", {"a": "\u00c9t\u00e9"}).structured == {"a": "\u00c9t\u00e9"}
+        with pytest.raises(InvalidResponse) as caught:
+            client.call_tool("t", {"a": "\u00c9t\u00e9\n"})
+        assert DIALECT[pattern] in str(caught.value)
+
+
 @pytest.mark.parametrize("date", AFTER)
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_pattern_of_a_strangers_does_not_stop_the_client(date, case):

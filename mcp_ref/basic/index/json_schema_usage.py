@@ -6,8 +6,8 @@ the validation itself. A schema from a peer is not trusted, so what it may cost 
     dialect      2020-12 unless `$schema` says otherwise; also 2019-09, draft-07, -06, -04, -03;
                  any other is refused by name
     references   only within the schema itself; nothing is ever fetched
-    patterns     of values and of names: a search that might take too long is not begun
-                 (runtime/typing/patterns)
+    patterns     of values and of names, in the dialect of ECMA-262 (runtime/typing/ecma262): a search that
+                 might take too long is not begun (runtime/typing/patterns)
     size         MAX_SCHEMA_BYTES of JSON, MAX_SCHEMA_LEVELS, MAX_SCHEMA_NODES, MAX_URI_CHARACTERS in an
                  `$id` or `$ref`
     cost         MAX_REFERENCES followed in one validation, and MAX_VALIDATION_SECONDS of work, which also
@@ -78,9 +78,10 @@ class Validator:
     def __init__(self, schema: Any, is_trusted: bool = False) -> None:
         """Raises BadSchema. `is_trusted`: the patterns are the author's own (runtime/typing/patterns)."""
         _check_size(schema)
-        _check_parts(schema)
+        _check_references(schema)
         checker_class, registry = _machinery(_dialect(schema), is_trusted)
         _check_by_dialect(checker_class, registry, schema)
+        _check_names(schema)
         self.schema = schema
         self._checker = checker_class(schema, registry=registry)
 
@@ -182,18 +183,13 @@ def _inner_parts(nodes: list[Any]) -> list[Any]:
     return [part for part in itertools.chain.from_iterable(children) if isinstance(part, dict | list)]
 
 
-def _check_parts(schema: Any) -> None:
-    """Check the references of a schema, and the names of `patternProperties`: some dialects' own schemas do
-    not check that these are patterns.
-    """
+def _check_references(schema: Any) -> None:
     parts = list(_parts_with_base(schema))
     known = {"", *DIALECTS, *(base for _, base in parts)}
     for part, base in parts:
         for key in sorted(_REFERENCES & part.keys()):
             if isinstance(part[key], str):
                 _check_reference(schema, key, part[key], base, known)
-        if isinstance(part.get("patternProperties"), dict):
-            _check_patterns(part["patternProperties"])
 
 
 def _check_reference(schema: Any, key: str, target: str, base: str, known: set[str]) -> None:
@@ -208,12 +204,20 @@ def _check_reference(schema: Any, key: str, target: str, base: str, known: set[s
         raise BadSchema(f"{key} {target[:100]!r} leads out of the schema; it is never fetched")
 
 
-def _check_patterns(patterns: Iterable[str]) -> None:
-    for pattern in patterns:
+def _check_names(schema: Any) -> None:
+    """Check the names of `patternProperties`: not each dialect's own schema says that these are patterns."""
+    named = (part.get("patternProperties") for part, _ in _parts_with_base(schema))
+    for pattern in itertools.chain.from_iterable(names for names in named if isinstance(names, dict)):
         try:
             check(pattern)
         except (re.error, TooCostly) as problem:
-            raise BadSchema(f"patternProperties: {pattern[:60]!r}: {problem}") from None
+            raise BadSchema(_about_pattern("patternProperties", pattern, problem)) from None
+
+
+def _about_pattern(where: str, pattern: str, cause: Any) -> str:
+    """The schema may be right all the same: its pattern may be of a dialect that has more than ours."""
+    said = f"{pattern[:60]!r}: {cause!s:.200}"
+    return f"the pattern at {where} is invalid, or its dialect is not supported: {said}"
 
 
 _REFERENCES = {"$ref", "$dynamicRef", "$recursiveRef"}
@@ -285,8 +289,10 @@ def _check_by_dialect(checker_class: Any, registry: Any, schema: Any) -> None:
     except RecursionError:
         raise BadSchema("the schema is too deep to be checked") from None
     if problem is not None:
-        where = "/".join(str(p) for p in problem.absolute_path)
-        raise BadSchema(f"not a valid schema at /{where}: {problem.message:.200}")
+        where = "/" + "/".join(str(p) for p in problem.absolute_path)
+        if problem.cause is not None:  # of the formats, only `regex` is checked
+            raise BadSchema(_about_pattern(where, problem.instance, problem.cause))
+        raise BadSchema(f"not a valid schema at {where}: {problem.message:.200}")
 
 
 @functools.cache

@@ -135,9 +135,20 @@ def test_an_unsupported_dialect_is_refused_by_name(named):
         ({"required": "a"}, "at /required"),
         ({"properties": []}, "at /properties"),
         ({"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMinimum": 3}, "at /exclusiveM"),
-        ({"pattern": "("}, "at /pattern: '(' is not a 'regex'"),
-        ({"patternProperties": {"[": {}}}, "patternProperties: '[': unterminated"),
-        ({"pattern": r"\p{Script=Greek}"}, "is not a 'regex'"),
+        (
+            {"pattern": "("},
+            "the pattern at /pattern is invalid, or its dialect is not supported: '(': missing )",
+        ),
+        ({"patternProperties": {"[": {}}}, "at /patternProperties is invalid, or its dialect is"),
+        (
+            {"$schema": "http://json-schema.org/draft-04/schema#", "patternProperties": {"[": {}}},
+            "the pattern at patternProperties is invalid, or its dialect is not supported: '[': unterminated",
+        ),
+        (
+            {"properties": {"a": {"pattern": r"^\p{Script=Greek}+$"}}},
+            "the pattern at /properties/a/pattern is invalid, or its dialect is not supported: "
+            r"'^\\p{Script=Greek}+$': the property \p{Script=Greek} is not supported",
+        ),
     ],
 )
 def test_an_invalid_schema_is_refused_with_the_place(schema, said):
@@ -397,6 +408,16 @@ def test_what_a_validation_takes_is_counted_in_work_and_not_by_the_clock(monkeyp
 
 
 @pytest.mark.spec("basic/index/schema-validation-bounds")
+def test_a_pattern_is_one_of_ecma_262():
+    """Whose `$` is the very end: Python's would let a line feed pass after a name that is guarded."""
+    schema = {"pattern": "^[a-z]+$", "patternProperties": {"^x$": False}, "additionalProperties": False}
+    assert accepts(schema, "abc")
+    assert told(schema, "abc\n") == "'abc\\n' does not match '^[a-z]+$'"
+    assert "False schema" in told(schema, {"x": 1})
+    assert "Additional properties" in told(schema, {"x\n": 1})
+    assert accepts({"pattern": r"^\p{Lu}\p{Ll}+$"}, "\u00c9t\u00e9")
+
+
 def test_a_pattern_that_could_take_for_ever_is_not_searched_for():
     said = told({"pattern": "^(a+)+$"}, "a" * 40 + "!")
     assert said == "validation was given up: the pattern '^(a+)+$' could take too long in 41 characters"
@@ -526,7 +547,7 @@ def test_a_long_schema_is_refused():
     assert refused({"enum": ["x" * 1000] * 1100}) == "the schema has more than 1048576 bytes"
     assert refused({"description": "x" * 2_000_000}) == "the schema has more than 1048576 bytes"
     assert "has more than 5000 characters" in refused({"patternProperties": {"a" * 6000: {}}})
-    assert "not a valid schema at /pattern: 'aaaa" in refused({"pattern": "a" * 6000})
+    assert "has more than 5000 characters" in refused({"pattern": "a" * 6000})
 
 
 @pytest.mark.spec("basic/index/schema-validation-bounds")
@@ -751,5 +772,5 @@ def test_what_is_unevaluated_behind_a_reference():
 
 
 def test_a_pattern_that_counts_too_far_is_refused():
-    assert "is not a 'regex'" in refused({"pattern": "a{99999999999}"})
+    assert "too large" in refused({"pattern": "a{99999999999}"})
     assert "too large" in refused({"patternProperties": {"a{99999999999}": {}}})
