@@ -218,7 +218,9 @@ class ClientOptions:
     grace: float = 2.0
     """Seconds that a command has to exit after its stdin is closed, and again after SIGTERM; then SIGKILL."""
     session: Any = None
-    """A `requests.Session`, for a URL: its proxies, certificates and cookies are used."""
+    """A `requests.Session`, for a URL: its proxies, certificates, headers, cookies and `auth` are used. One
+    that sends in its own way is refused.
+    """
     on_wire: Callable[[str, bytes], object] | None = None
     """Called with each message as it crosses the wire: ">" for one to the server, "<" for one from it."""
 

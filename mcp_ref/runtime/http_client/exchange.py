@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import urllib3
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ProxyError, SSLError
 
 from mcp_ref.runtime.errors import ConnectionClosed, NotReached
 from mcp_ref.runtime.http_client.authorizing import MAX_AUTHORIZATIONS, REFUSALS, Authorizer, Refusal
@@ -119,9 +119,13 @@ class HttpExchange(Lease):
         self.sent = target, headers
         if self.is_late:
             raise Expired
+        settings = self._client.settings
+        if settings.session.auth is not None:
+            headers = settings.signed(method, self._url, headers, body)
+            self.sent = target, headers
         try:
             with leasing(self):
-                self._response = self._client.settings.pool.urlopen(
+                self._response = settings.pool.urlopen(
                     *(method, target, body, headers, _NO_RETRIES, False, False),
                     timeout=urllib3.Timeout(connect=self.connect_seconds, read=None),
                     preload_content=False,
@@ -135,7 +139,7 @@ class HttpExchange(Lease):
             self._send(method, target, headers, body)
         self.status = self._response.status
         if "set-cookie" in self._response.headers:
-            self._client.settings.add_cookies(self._response)
+            settings.add_cookies(self._response)
 
     def _send_authorized(
         self, method: str, target: str, headers: Headers, body: bytes | None, *, repeats: bool = False
@@ -184,13 +188,12 @@ class HttpExchange(Lease):
         if self.is_late:
             return Expired()
         server, reason = self._client.settings.server, innermost_reason(problem)
-        if isinstance(problem, NewConnectionError | ConnectTimeoutError):
+        if _is_of_connecting(problem, is_connected=self.is_new_connection is not None):
             # Else the request was sent before, on a kept-alive connection that ended: the server may have
             # read it there.
             kind = NotReached if self.is_new_connection is None else ConnectionClosed
-            return kind(f"no connection to {server}: {reason}")
-        if isinstance(problem, SSLError) and self.is_new_connection is None:
-            return NotReached(f"no connection to {server}, by TLS: {reason}")
+            by_tls = ", by TLS" if isinstance(problem, SSLError) else ""
+            return kind(f"no connection to {server}{by_tls}: {reason}")
         if self._response is not None:
             return ConnectionClosed(f"{server} closed the connection within its answer: {reason}")
         if self.has_received:
@@ -296,6 +299,15 @@ class HttpExchange(Lease):
             pass
         finally:
             self.deadline = deadline
+
+
+def _is_of_connecting(problem: Exception, *, is_connected: bool) -> bool:
+    """Whether no connection could be made, to the server or to the proxy before it."""
+    cause = problem.original_error if isinstance(problem, ProxyError) else problem
+    if isinstance(cause, NewConnectionError | ConnectTimeoutError):
+        return True
+    # These two may also mean a connection that was made, and ended.
+    return not is_connected and isinstance(problem, SSLError | ProxyError)
 
 
 def without_query(url: str) -> str:

@@ -37,12 +37,12 @@ from urllib.parse import SplitResult, urlencode, urljoin, urlsplit
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
-from requests.utils import select_proxy
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
 from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.http_client.addresses import Reach, is_loopback, reach
 from mcp_ref.runtime.http_client.exchange import innermost_reason, without_query
+from mcp_ref.runtime.http_client.routes import Route
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Lease, leased_class, leasing
 from mcp_ref.runtime.json_text import NotJson, from_json
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
@@ -262,22 +262,22 @@ class Fetcher:
 
     def _pools(self, method: str, url: str) -> list[tuple[Any, str]]:
         """A pool of connections for each address, and the request target there. Raises FetchError."""
-        session = self._session or requests.Session()
-        verify: Any = None if session.verify is True else session.verify
-        settings = session.merge_environment_settings(url, {}, True, verify, None)
         adapter: Any = HTTPAdapter(pool_connections=1, pool_maxsize=1)
-        if select_proxy(url, settings["proxies"]):
-            self._checked(method, url, _literal(url))
-            asked = requests.Request(method, url).prepare()
-            proxied = adapter.get_connection_with_tls_context(
-                asked, settings["verify"], settings["proxies"], None
-            )
-            pools, target = [proxied], adapter.request_url(asked, settings["proxies"])
-        else:
-            pools = [_pool(urlsplit(url), address) for address in self._addresses(method, url)]
-            target = _target(urlsplit(url))
+        try:
+            route = Route(self._session or requests.Session(), url)
+            if route.proxy:
+                self._checked(method, url, _literal(url))
+                asked = requests.Request(method, url).prepare()
+                pools, target = [route.pool(adapter, asked)], adapter.request_url(asked, route.proxies)
+            else:
+                to = urlsplit(url)
+                pools = [route.certified(adapter, _pool(to, a)) for a in self._addresses(method, url)]
+                target = _target(to)
+        except FetchError:
+            raise
+        except (LocalError, ValueError) as problem:
+            raise FetchError(method, url, str(problem)) from None
         for pool in pools:
-            adapter.cert_verify(pool, url, settings["verify"], None)
             pool.ConnectionCls = leased_class(pool.ConnectionCls)
         return [(pool, target) for pool in pools]
 

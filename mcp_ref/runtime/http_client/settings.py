@@ -2,13 +2,17 @@
 
 They come from a `requests.Session`: proxies, certificates, headers, `auth`, cookies. One is made here if the
 application gives none. The environment (proxies, certificates, ~/.netrc) is read once, when the settings are
-made, unless the session does not trust it. A transport adapter that the application mounted stays in use.
+made, unless the session does not trust it. A transport adapter that the application mounted stays in use. A
+session that can do more than is used here is refused (session_rules).
 
 A header of the application wins over the same one of the session. The session's `auth` is used only if
-neither sets Authorization, and ~/.netrc only if there is no `auth` either. The headers of the protocol cannot
-be set.
+neither sets Authorization, and ~/.netrc only if there is no `auth` either. It is called for each request,
+with its method, URL, headers and body, which it may sign; only headers are taken from it. The headers of the
+protocol cannot be set.
 
 Errors      TypeError, ValueError for settings that make no sense; none of them repeats a header's value.
+            LocalError for what the environment says (routes), and for an `auth` that would do more than add
+            headers.
 Threads     plain data once it is made, except the cookies, which have a lock of their own.
 """
 
@@ -25,8 +29,11 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 from requests.cookies import extract_cookies_to_jar, get_cookie_header
-from requests.utils import get_netrc_auth, select_proxy
+from requests.utils import get_netrc_auth
 
+from mcp_ref.runtime.errors import LocalError
+from mcp_ref.runtime.http_client.routes import Route
+from mcp_ref.runtime.http_client.session_rules import check_session, is_plain
 from mcp_ref.runtime.http_client.sockets import leased_class
 
 __all__ = ["Headers", "Settings"]
@@ -91,32 +98,27 @@ class Settings:
         self.url = url
         self.server = urlsplit(url).netloc
         self._has_own_session = session is None
-        self._session = requests.Session() if session is None else session
+        self.session = requests.Session() if session is None else session
         self._application_headers = headers
         self._fixed = self._fixed_headers()
-        self._prepared = requests.Request("POST", url).prepare()
-        self.pool, self.target = self._pool(limit)
+        self._prepared = _prepared(url)
+        adapter: Any = self.session.get_adapter(url)
+        if not self._has_own_session:
+            check_session(self.session, adapter)
+        self._has_own_pool = is_plain(adapter)
+        if self._has_own_pool:  # an adapter that the application wrote is used as it is
+            adapter = _Adapter(pool_connections=1, pool_maxsize=limit)
+        self._adapter = adapter
+        self._route = Route(self.session, url)
+        self._route.check_proxy()
+        self.pool = self._route.pool(adapter, self._prepared)
+        self.pool.ConnectionCls = leased_class(self.pool.ConnectionCls)
+        if self._route.proxy:
+            self.server += f" through the proxy {self._route.proxy}"
+        self.target = adapter.request_url(self._prepared, self._route.proxies)
         # The queue of the connections that are kept alive.
         self._idle: Any = self.pool.pool if self._has_own_pool else None
         self._is_closed = False
-
-    def _pool(self, limit: int) -> tuple[Any, str]:
-        session = self._session
-        # True is the default of a session: only another value wins over REQUESTS_CA_BUNDLE.
-        verify: Any = None if session.verify is True else session.verify
-        settings = session.merge_environment_settings(self.url, {}, True, verify, None)
-        proxies, verify, cert = settings["proxies"], settings["verify"], settings["cert"]
-        if (select_proxy(self.url, proxies) or "").startswith("https:"):
-            raise ValueError("a proxy is reached by http: or socks:, not by https:")
-        adapter: Any = session.get_adapter(self.url)
-        _check_retries(getattr(adapter, "max_retries", None))
-        self._has_own_pool = type(adapter) is HTTPAdapter
-        if self._has_own_pool:  # an adapter that the application wrote is used as it is
-            adapter = _Adapter(pool_connections=1, pool_maxsize=limit)
-        pool = adapter.get_connection_with_tls_context(self._prepared, verify, proxies, cert)
-        adapter.cert_verify(pool, self.url, verify, cert)
-        pool.ConnectionCls = leased_class(pool.ConnectionCls)
-        return pool, adapter.request_url(self._prepared, proxies)
 
     def target_of(self, reference: str) -> str | None:
         """The request target of a URL, which may be relative; None if it is on another server."""
@@ -124,52 +126,69 @@ class Settings:
             url = urljoin(self.url, reference)
             if _origin(url) != _origin(self.url):
                 return None
+            target: str = self._adapter.request_url(_prepared(url), self._route.proxies)
         except ValueError:  # not a URL
             return None
-        if not self.target.startswith("/"):  # a proxy gets whole URLs
-            return url
-        parts = urlsplit(url)
-        return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return target
 
     def _fixed_headers(self) -> dict[str, str]:
         headers = {"Accept-Encoding": "identity", "User-Agent": "mcp_ref"}
         usual = requests.utils.default_headers()
-        for name, value in self._session.headers.items():
-            if name.lower() not in RESERVED_HEADERS and usual.get(name) != value:
-                text = value if isinstance(value, str) else value.decode("latin-1")
-                headers = merge_headers(headers, {name: text})
+        for name, value in self.session.headers.items():
+            if name.lower() not in RESERVED_HEADERS and value not in (None, usual.get(name)):
+                headers = merge_headers(headers, {name: _text(value)})
         if self._application_headers is not None and not callable(self._application_headers):
             headers = merge_headers(headers, check_headers(self._application_headers))
         return headers | self._netrc_header(headers)
 
     def _netrc_header(self, headers: Headers) -> dict[str, str]:
         """The Authorization header of ~/.netrc, if nothing else sets one."""
-        if not self._session.trust_env or self._session.auth is not None or _has_authorization(headers):
+        if not self.session.trust_env or self.session.auth is not None or _has_authorization(headers):
             return {}
         login = get_netrc_auth(self.url)
         return {} if login is None else urllib3.make_headers(basic_auth=":".join(login))
 
     def headers(self, more: Headers) -> dict[str, str]:
-        """Return all headers of a request: those of session and application, and `more` of the protocol."""
+        """Return the headers of a request: those of session and application, and `more` of the protocol.
+
+        Those of the session's `auth` come last (`signed`).
+        """
         headers = self._fixed
         if callable(self._application_headers):
             headers = merge_headers(headers, check_headers(self._application_headers()))
-        if self._session.auth is not None and not _has_authorization(headers):
-            headers = merge_headers(headers, self._auth_headers())
-        if len(self._session.cookies):
-            cookies = _cookie_header(self._session.cookies, self._prepared)
+        if len(self.session.cookies):
+            cookies = _cookie_header(self.session.cookies, self._prepared)
             if cookies is not None:
                 headers = merge_headers(headers, {"Cookie": cookies})
         return {**headers, **more}
 
-    def _auth_headers(self) -> dict[str, str]:
-        request = requests.Request("POST", self.url, auth=self._session.auth).prepare()
-        return {n: str(v) for n, v in request.headers.items() if n.lower() not in RESERVED_HEADERS}
+    def signed(self, method: str, url: str, headers: Headers, body: bytes | None) -> Headers:
+        """Return the headers with those of the session's `auth`, which sees all of the request.
+
+        Raises LocalError if it would change something else.
+        """
+        auth = self.session.auth
+        if _has_authorization(headers):
+            return headers
+        plain = requests.Request(method, url, headers=dict(headers), data=body).prepare()
+        request = plain.copy()
+        request.prepare_auth(auth)
+        fault = None
+        if any(request.hooks.values()):
+            fault = "waits for the response, which it is not told here"
+        elif (request.method, request.url, request.body) != (plain.method, plain.url, plain.body):
+            fault = "changes more than the headers of a request, which has no effect here"
+        if fault is not None:
+            raise LocalError(
+                f"the auth of the session, a {type(auth).__name__}, {fault}; write auth=... or headers=..."
+            )
+        found = {n: _text(v) for n, v in request.headers.items() if n.lower() not in RESERVED_HEADERS}
+        return merge_headers(dict(headers), found)
 
     def add_cookies(self, response: Any) -> None:
         """Add the cookies of a response: a load balancer uses them to send a client to the same server."""
-        if len(self._session.cookies) < MAX_COOKIES:
-            _extract_cookies(self._session.cookies, self._prepared, response)
+        if len(self.session.cookies) < MAX_COOKIES:
+            _extract_cookies(self.session.cookies, self._prepared, response)
 
     def forked(self) -> None:
         """Close a forked child's copies of the idle connections."""
@@ -193,24 +212,18 @@ class Settings:
             self._is_closed = True  # first: a connection that is returned later sees it
             self.pool.close()
         if self._has_own_session:
-            self._session.close()
+            self.session.close()
 
 
-def _check_retries(retry: Any) -> None:
-    """Check that an adapter sends nothing again: a call could be done twice. Raises ValueError."""
-
-    def is_allowed(count: Any) -> bool:
-        return count is None or count > 0
-
-    # Anything but a urllib3.Retry belongs to an adapter that the application wrote.
-    if not isinstance(retry, urllib3.Retry) or not is_allowed(retry.total):
-        return
-    if any(map(is_allowed, (retry.connect, retry.read, retry.status, retry.other))):
-        raise ValueError(
-            f"the adapter of the session retries (max_retries={retry!r}), and a call that is sent again "
-            "could be done twice; mount HTTPAdapter() without max_retries, and connect with retry=Retry(5), "
-            "which sends again what may be"
-        )
+def _prepared(url: str) -> requests.PreparedRequest:
+    """A request for a URL. Raises ValueError if its host cannot be one."""
+    server = urlsplit(url).netloc
+    try:
+        prepared = requests.Request("POST", url).prepare()
+        (urlsplit(str(prepared.url)).hostname or "").encode("idna")  # as it is encoded to be looked up
+    except ValueError:  # of requests, or UnicodeError
+        raise ValueError(f"the URL names {server[:200]!r}, which cannot be the name of a server") from None
+    return prepared
 
 
 def check_headers(headers: Any) -> dict[str, str]:
@@ -239,6 +252,11 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     """Scheme, host and port of a URL."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _text(value: Any) -> str:
+    """The value of a header, which requests also takes as bytes."""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
 def _has_authorization(headers: Headers) -> bool:

@@ -342,6 +342,31 @@ def test_what_went_out_on_a_kept_connection_is_not_said_to_have_reached_nobody(a
     assert not isinstance(caught.value, NotReached)
 
 
+def test_a_proxy_that_is_not_there_is_named_and_nothing_was_sent(at, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://me:secret@127.0.0.1:1")
+    with pytest.raises(NotReached) as caught:
+        ask(at("http://server.example/mcp"))
+    assert str(caught.value).startswith("no connection to server.example through the proxy 127.0.0.1:1: ")
+
+
+@pytest.mark.parametrize("status", [403, 407])
+def test_a_proxy_that_refuses_the_way_to_a_server_is_named_with_its_status(at, monkeypatch, status):
+    with web(lambda request, wire: wire.answer(status)) as proxy:
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
+        wanted = rf"^no connection to server\.example through the proxy 127\.0\.0\.1:{proxy.port}: .*{status}"
+        with pytest.raises(NotReached, match=wanted):
+            ask(at("https://server.example/mcp"))
+        assert proxy.requests[0].method == "CONNECT"
+
+
+def test_a_proxy_that_ended_after_the_request_is_not_said_to_have_been_out_of_reach(at, monkeypatch):
+    with web(lambda request, wire: wire.close()) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        with pytest.raises(ConnectionClosed, match=r"through the proxy .* before it answered") as caught:
+            ask(at("http://server.example/mcp"))
+    assert not isinstance(caught.value, NotReached)
+
+
 @pytest.mark.parametrize("within_answer", [True, False])
 def test_what_tls_has_against_an_answer_is_not_said_to_have_reached_nobody(at, tls_and_file, within_answer):
     tls, path = tls_and_file

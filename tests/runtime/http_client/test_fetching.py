@@ -216,6 +216,19 @@ def test_behind_a_proxy_the_proxy_looks_names_up(monkeypatch):
         assert len(proxy.requests) == 1
 
 
+def test_a_proxy_or_a_bundle_that_cannot_be_is_an_error_of_the_fetch(monkeypatch):
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", "ftp://me:secret@x")
+    with pytest.raises(
+        FetchError, match=r"GET http://innocent\.example/x: http_proxy names a proxy"
+    ) as caught:
+        Fetcher(allow_http=True).get("http://innocent.example/x")
+    assert "secret" not in str(caught.value)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/no/such/file")
+    with pytest.raises(FetchError, match=r"REQUESTS_CA_BUNDLE: .*/no/such/file"):
+        local(resolve=lambda host, port: HERE).get("https://innocent.example/")
+
+
 # ------------------------------------------------------------------------------ redirects
 
 

@@ -5,11 +5,10 @@ import requests
 from http_exchanges import ask, ok, within
 from peers import eventually
 from requests.adapters import HTTPAdapter
-from urllib3.util.retry import Retry
 from web import certificate, web
 
-from mcp_ref import ClientOptions, connect
-from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref import connect
+from mcp_ref.runtime.errors import ConnectionClosed, LocalError
 from mcp_ref.runtime.http_client.client import HttpClient
 from mcp_ref.runtime.http_client.settings import Settings, merge_headers
 
@@ -96,6 +95,85 @@ def test_the_auth_of_a_session_is_used(at, auth, wanted):
 def _bearer(request):
     request.headers["Authorization"] = "Bearer from auth"
     return request
+
+
+class Signature(requests.auth.AuthBase):
+    """Signs all of a request."""
+
+    def __call__(self, request):
+        said = (request.method, request.url, request.headers["X-Team"], request.body)
+        request.headers["X-Signature"] = b"\xe9" + repr(said).encode()
+        return request
+
+
+def test_the_auth_of_a_session_sees_the_request_that_is_sent(at):
+    """A signature over another request would be refused by the server."""
+
+    def handle(request, wire):
+        if request.target == "/mcp":
+            wire.answer(307, b"", "Location: /moved?x=1")
+        else:
+            wire.answer(200, b"{}")
+
+    session = requests.Session()
+    session.auth = Signature()
+    with web(handle) as site, session:
+        http = at(site, session=session, headers={"X-Team": "blue"})
+        ask(http, b'{"a":1}')
+        ask(http, None, method="GET", headers={"Accept": "text/event-stream"})
+        there = site.url.removesuffix("/mcp")
+        wanted = [
+            ("POST", f"{there}/mcp", "blue", b'{"a":1}'),
+            ("POST", f"{there}/moved?x=1", "blue", b'{"a":1}'),
+            ("GET", f"{there}/mcp", "blue", None),
+            ("GET", f"{there}/moved?x=1", "blue", None),
+        ]
+        assert [r.headers["x-signature"] for r in site.requests] == [f"\xe9{said!r}" for said in wanted]
+        assert site.requests[3].headers["accept"] == "text/event-stream"
+
+
+def _adds_param(request):
+    request.prepare_url(request.url, {"key": "secret"})
+    return request
+
+
+def _changes_body(request):
+    request.body = b"[]"
+    return request
+
+
+@pytest.mark.parametrize(
+    ("auth", "said"),
+    [
+        (requests.auth.HTTPDigestAuth("me", "pw"), "a HTTPDigestAuth, waits for the response"),
+        (_adds_param, "a function, changes more than the headers"),
+        (_changes_body, "a function, changes more than the headers"),
+    ],
+)
+def test_an_auth_that_would_do_more_than_add_headers_is_refused(at, auth, said):
+    session = requests.Session()
+    session.auth = auth
+    with web(ok) as site, session:
+        with pytest.raises(LocalError, match=said) as refused:
+            ask(at(site, session=session))
+        assert site.requests == []
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["☃.example:1", "..:1", "a" * 70 + ".example", "a..example"])
+def test_a_name_that_no_server_can_have_is_refused_as_other_targets_are(host):
+    with pytest.raises(ValueError, match="cannot be the name of a server") as refused:
+        connect(f"http://{host}/?token=secret")
+    assert repr(host) in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_header_that_the_session_takes_back_is_not_sent(at):
+    session = requests.Session()
+    session.headers["X-Team"] = None
+    with web(ok) as site, session:
+        ask(at(site, session=session))
+        assert "x-team" not in site.requests[0].headers
 
 
 def test_a_netrc_is_used_where_nobody_says_better(at, tmp_path):
@@ -248,40 +326,6 @@ def test_an_own_session_is_closed_and_anothers_is_not():
     Settings("http://127.0.0.1/", session, None, 4).close()
     assert session.closed == 0
     Settings("http://127.0.0.1/", None, None, 4).close()
-
-
-def retrying(retry, prefix="http://"):
-    """A session whose adapter has this to say of retries."""
-    session = requests.Session()
-    session.mount(prefix, HTTPAdapter(max_retries=retry))
-    return session
-
-
-@pytest.mark.parametrize(
-    "retry",
-    [3, Retry(total=None), Retry(total=None, connect=2, read=0, status=0, other=0), Retry(5, status=0)],
-    ids=repr,
-)
-def test_a_session_whose_adapter_retries_is_refused_with_what_to_do_instead(retry):
-    """What was sent again could be done twice."""
-    with retrying(retry) as session, pytest.raises(ValueError) as refused:
-        connect("http://127.0.0.1:1/mcp", options=ClientOptions(session=session))
-    assert str(refused.value).startswith("the adapter of the session retries (max_retries=Retry(")
-    assert "mount HTTPAdapter() without max_retries" in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "retry",
-    [0, False, Retry(0, read=False), Retry(False), Retry(total=0, connect=3), Retry(redirect=3, total=0)],
-)
-def test_a_session_whose_adapter_does_not_retry_is_used(at, retry):
-    with web(ok) as site, retrying(retry) as session:
-        assert ask(at(site, session=session)) == (200, b"{}")
-
-
-def test_an_adapter_for_another_server_may_retry(at):
-    with web(ok) as site, retrying(3, "http://elsewhere.invalid/") as session:
-        assert ask(at(site, session=session)) == (200, b"{}")
 
 
 def test_a_kept_connection_ends_when_the_exchanges_are_closed(at):
