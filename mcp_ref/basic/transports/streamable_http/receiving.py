@@ -426,6 +426,7 @@ class Following:
         self.retry = RETRY_SECONDS
         self.failures = 0  # connections in a row that brought nothing at all
         self.problem = ""  # why the last of them broke, if it did
+        self.url = ""  # where the last of them led, as errors show it
         self.idle = 0  # connections in a row that brought no message
         self.begun: deque[float] = deque(maxlen=OFTEN)  # when the last connections began
 
@@ -436,7 +437,7 @@ class Following:
         Aborted, Expired.
         """
         self.begun.append(time.monotonic())
-        self.problem = ""
+        self.problem, self.url = "", exchange.shown_url
 
         def on_alive() -> None:
             """A comment or an event without data came: from now on a long silence is a broken connection."""
@@ -451,7 +452,7 @@ class Following:
         try:
             self._read_events(events, call)
         except TooLarge as problem:
-            raise InvalidResponse(str(problem)) from None
+            raise InvalidResponse(f"{problem}, from {self.url}") from None
         except (ConnectionClosed, Expired) as problem:
             self._broken(exchange, problem)
         finally:
@@ -578,18 +579,18 @@ def _resume(call: Call, sender: StreamableHttp, way: Way, stream: Following) -> 
     """
     agreed = sender.session.agreed
     resumable = not way.is_modern and agreed is not None and agreed.resumes
+    ended = f"the stream from {stream.url} ended without the answer"
     # spec: basic/transports/streamable-http/no-resumption
     if not resumable or not stream.last_id or _is_hopeless(call, sender, stream):
         kind = StreamBroken if way.is_modern else ConnectionClosed
-        raise kind(f"{call.method}: the stream ended without the answer{_why(stream)}")
+        raise kind(f"{call.method}: {ended}{_why(stream)}")
     exchange = sender.exchanges.new(call.deadline if call.on_done is None else None)
     try:
         stream.go_on(way.go(exchange), call)
     except InvalidResponse:
         raise
     except McpError as problem:
-        said = f"{call.method}: the stream ended without the answer, and cannot be resumed: {problem}"
-        raise ConnectionClosed(said) from None
+        raise ConnectionClosed(f"{call.method}: {ended}, and cannot be resumed: {problem}") from None
 
 
 def _why(stream: Following) -> str:

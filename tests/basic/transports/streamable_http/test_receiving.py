@@ -422,7 +422,7 @@ def test_an_event_beyond_the_limit_is_an_error_of_this_request_alone(revision):
         _huge(request, wire, 20_000 if request.message["params"]["name"] == "huge" else 10)
 
     with talking(handle, revision, max_message_bytes=10_000) as (site, client):
-        with pytest.raises(InvalidResponse, match="longer than 10000 bytes"):
+        with pytest.raises(InvalidResponse, match=f"longer than 10000 bytes, from {site.url}$"):
             client.call_tool("huge")
         assert client.call_tool("small").text == "x" * 10
         assert not [r for r in site.requests if "last-event-id" in r.headers]
@@ -559,9 +559,20 @@ def test_polling_goes_no_further_than_the_deadline():
 @pytest.mark.spec("basic/transports/streamable-http/no-resumption")
 def test_a_modern_stream_is_never_resumed():
     with talking(breaks(), MODERN, get=True) as (site, client):
-        with pytest.raises(ConnectionClosed, match="tools/call: the stream ended without the answer"):
+        with pytest.raises(ConnectionClosed, match=r"tools/call: the stream .* ended without the answer"):
             client.call_tool("a")
         assert all(r.method == "POST" for r in site.requests)
+
+
+def test_a_stream_that_is_empty_is_told_with_its_url_and_without_secrets():
+    def handle(request, wire):
+        wire.stream()
+        wire.end()
+
+    with web(handle) as site:
+        with pytest.raises(ConnectionClosed) as broken:
+            connect(f"{site.url}?token=secret", revision=MODERN)
+        assert str(broken.value) == f"server/discover: the stream from {site.url} ended without the answer"
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25"])
@@ -583,7 +594,7 @@ def _answers(status, body=b"", *lines):
 def test_a_server_that_does_not_know_the_stream_any_more_ends_the_call(rest):
     with (
         talking(breaks(rest=rest), "2025-11-25", "s-1", get=True) as (_site, client),
-        pytest.raises(ConnectionClosed, match=r"tools/call: the stream ended .* cannot be resumed"),
+        pytest.raises(ConnectionClosed, match=r"tools/call: the stream .* ended .* cannot be resumed"),
     ):
         client.call_tool("a")
 

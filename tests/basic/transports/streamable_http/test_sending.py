@@ -461,8 +461,8 @@ def _ends_stream_early(request, wire):
     [
         (_closes_before, "closed the connection before it answered"),
         (_closes_within_json, "closed the connection within its answer"),
-        (_closes_within_stream, "tools/call: the stream ended without the answer"),
-        (_ends_stream_early, "tools/call: the stream ended without the answer"),
+        (_closes_within_stream, r"tools/call: the stream from http\S+/mcp ended without the answer"),
+        (_ends_stream_early, r"tools/call: the stream from http\S+/mcp ended without the answer"),
     ],
 )
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
