@@ -47,12 +47,15 @@ SHOWN = 300
 _READ = 65536
 """Bytes of the longest body that is read for the error in it."""
 
+SECONDS_OF_A_DAY = 86400
+
 _STATUS_WORDS = {
     401: "it wants to know who asks: write connect(url, auth=...)",
     403: "it does not allow this",
     404: "there is no MCP at this URL, or the session is over",
     405: "it does not take this method at this URL",
     406: "it cannot answer in JSON or as an event stream",
+    407: "a proxy on the way wants to know who asks: its URL can have a name and a password",
     415: "it does not take JSON",
 }
 
@@ -80,10 +83,16 @@ def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
         return RefusedByStatus(told, status, url=url, retry_after=seconds, challenge=challenge)
     said = _words_for(exchange)
     if seconds is not None:
-        said = f"try again in {seconds:g} s"
+        said = f"try again in {_pause(seconds)}"
     answered = f"the server at {url} answered with HTTP status {status}"
     message = ": ".join(part for part in (answered, said, cleaned(exchange.media_type, body)) if part)
     return HttpFailure(status, message, url=url, retry_after=seconds, challenge=challenge)
+
+
+def _pause(seconds: float) -> str:
+    """A pause in words: a server may name a date in the far future."""
+    days = round(seconds / SECONDS_OF_A_DAY)
+    return f"{seconds:g} s" if days < 2 else f"{days:,} days"
 
 
 def _words_for(exchange: HttpExchange) -> str:

@@ -160,6 +160,19 @@ def test_a_time_that_is_neither_seconds_nor_a_date_is_not_told(value):
     assert refused(429, b"", f"Retry-After: {value}").retry_after is None
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("100000", "try again in 100000 s"),
+        ("172800", "try again in 2 days"),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", "try again in 2,912,150 days"),
+    ],
+)
+def test_a_long_time_is_told_in_days(value, said, monkeypatch):
+    monkeypatch.setattr(http_errors, "time", SimpleNamespace(time=NOW.timestamp))
+    assert said in str(refused(503, b"", f"Retry-After: {value}"))
+
+
 def test_only_statuses_that_pass_have_such_a_time():
     assert refused(400, b"", "Retry-After: 7").retry_after is None
 
