@@ -114,11 +114,13 @@ def call_for_command(command: Sequence[str]) -> str | None:
 
 def call_for_url(url: str) -> str | None:
     """The call for a URL that `connect` refuses for a part of it, such as a password; None if unknown."""
-    parts = urlsplit(_with_whole_scheme(url.strip().replace(" ", "%20")))
+    parts = urlsplit(_with_whole_scheme(url.strip()))
     if not parts.hostname or not parts.geturl().isprintable() or len(url) > MAX_ADVICE_CHARACTERS:
         return None
+    if " " in parts.netloc:  # escaped, it would still be no name of a server
+        return None
     host = parts.netloc.rpartition("@")[2]
-    right = parts._replace(netloc=host, fragment="").geturl()
+    right = parts._replace(netloc=host, fragment="").geturl().replace(" ", "%20")
     login = ", headers={'Authorization': ...}" if host != parts.netloc else ""
     return f"connect({right!r}{login})"
 
@@ -168,7 +170,10 @@ def _of_scheme(scheme: str, rest: str) -> str | None:
         return _of_command([unquote(rest)])
     if scheme not in _SCHEMES or "@" in rest:
         return None
-    return repr(f"{_SCHEMES[scheme]}://{quote(rest, safe='/?&=:[]%')}")
+    host, slash, path = rest.partition("/")
+    if " " in host:
+        return None
+    return repr(f"{_SCHEMES[scheme]}://{host}{slash}{quote(path, safe='/?&=:[]%')}")
 
 
 def _of_command(words: Sequence[str]) -> str | None:

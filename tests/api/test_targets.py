@@ -338,6 +338,7 @@ def test_a_url_that_is_refused_is_refused_with_the_line_that_works(target, right
         ("localhost:99999/mcp", "is no URL"),
         ("http://[::1/mcp", "is no URL"),
         ("http://example.org/m cp", "is no URL"),
+        ("http://a b/mcp", "no spaces$"),
         ("http://example.org/m\ncp", "is no URL"),
         ("http://example.org/mcp#part", "no fragment"),
         ("http://example.org/mcp#", "no fragment"),

@@ -109,6 +109,11 @@ def test_a_long_target_is_not_repeated():
     assert call_for_url("http://h/" + "a" * MAX_ADVICE_CHARACTERS + "#x") is None
 
 
+def test_a_space_in_the_name_of_a_server_is_not_escaped_since_that_names_no_server_either():
+    assert call_for_url("http://a b/mcp") is None
+    assert call_for("ws://a b/mcp") is None
+
+
 @pytest.mark.parametrize(
     ("url", "call"),
     [
