@@ -42,6 +42,7 @@ from mcp_ref.runtime.threads.timers import Timer, later
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.texts import fits, reader_of
 from mcp_ref.runtime.typing.values import Compiler
+from mcp_ref.runtime.untrusted_text import plain
 from mcp_ref.server.content import texts
 from mcp_ref.server.tools import ToolError
 
@@ -109,11 +110,19 @@ class Result(dict[str, Any]):
     def raise_for_error(self) -> Result:
         """Return this result, for chaining. Raises ToolError if it says that a tool failed."""
         if self.is_error:
-            content = self.get("content")
-            raise ToolError(
-                self.text or "the tool failed, without a word", content if isinstance(content, list) else ()
-            )
+            raise self._error()
         return self
+
+    def _error(self) -> ToolError:
+        """The exception for a tool that failed. Made here: a frame that raises it must not have it in a
+        variable, since the two would hold each other, and the client with them.
+        """
+        content = self.get("content")
+        problem = ToolError(
+            self.text or "the tool failed, without a word", content if isinstance(content, list) else ()
+        )
+        problem.args = (plain(problem.message),)  # other code may print it
+        return problem
 
     @overload
     def load(self, kind: type[T]) -> T: ...

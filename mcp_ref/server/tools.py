@@ -477,7 +477,9 @@ class ToolError(McpError):
     def __init__(self, message: str, content: Sequence[Any] = ()) -> None:
         super().__init__(message)
         self.message = message
-        """The text of its content."""
+        """The text of its content, exact. In the text of an exception that a client raises, U+FFFD stands for
+        control characters.
+        """
         self.content = list(content)
         """The content blocks of the result, as they came."""
 

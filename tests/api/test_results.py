@@ -896,6 +896,16 @@ def test_a_result_that_is_an_error_raises_its_text_and_its_content():
     assert (type(again), str(again), again.content) == (ToolError, str(problem), blocks)
 
 
+def test_the_text_of_such_an_error_steers_no_terminal_and_its_message_is_exact():
+    sent = "first\n\tsecond\x1b[2J\r\u202ethird"
+    with pytest.raises(ToolError) as caught:
+        Result({"content": [{"type": "text", "text": sent}], "isError": True}).raise_for_error()
+    assert str(caught.value) == "first\n\tsecond\ufffd[2J\ufffd\ufffdthird"
+    assert caught.value.message == sent
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.message) == (str(caught.value), sent)
+
+
 @pytest.mark.parametrize("content", [[], None, "odd", [{"type": "image", "data": "", "mimeType": "x/y"}]])
 def test_an_error_without_a_word_says_so(content):
     with pytest.raises(ToolError, match="the tool failed, without a word"):
