@@ -9,7 +9,7 @@ their attributes, and no such package is imported:
     title, description, examples, documentation                    words for people
 
 `Bounds(format=...)` takes the formats that can be checked (runtime/typing/formats). Any other can be shown by
-a dict, `{"format": "hostname"}`: a dict has words for people, which nobody checks.
+a dict, `{"format": "hostname"}`: a dict has words for people, which are not checked.
 
 A limit holds, or is refused when the function is registered: it is never lost. An object with none of these
 attributes is refused if it is of one of those packages, and ignored if it is of any other.
@@ -98,7 +98,7 @@ _LIMITS: dict[str, tuple[str, tuple[str, ...], str, Callable[[Any, Any], bool]]]
     "format": ("format", ("string",), "have the format {}", lambda v, name: FORMATS[name][1](v)),
 }
 _OF_OTHERS = tuple(name for name in _LIMITS if name != "format")
-"""The limits that any object may have: a `format` of somebody else may mean something else."""
+"""The limits that any object may have: the `format` of another class may mean something else."""
 
 _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
 
@@ -211,7 +211,7 @@ def _check_format(name: str, limit: Any) -> None:
     if not isinstance(limit, str) or limit not in FORMATS:
         raise TypeError(
             f"the bound format={limit!r} cannot be checked here; {', '.join(FORMATS)} can. "
-            'To show another one, which nobody checks, write a dict: Annotated[str, {"format": "hostname"}]'
+            'To show another one, without a check, write a dict: Annotated[str, {"format": "hostname"}]'
         )
 
 
@@ -273,7 +273,8 @@ _RULE = re.compile(
     r"|not|anyOf|oneOf|allOf|if|then|else|dependen(t(Required|Schemas)|cies)|contentSchema|additionalItems|id"
 )
 """The other keywords of JSON Schema. A client takes them for a promise, which would not be checked, or for
-what they are not: a default, or another place in the schema. A keyword of nobody's only informs."""
+what they are not: a default, or another place in the schema. Keywords that JSON Schema does not have only
+inform."""
 
 
 def apply_mark(codec: Codec, mark: Any) -> Codec:

@@ -32,7 +32,7 @@ __all__ = ["SPACES", "Ranges", "translated"]
 Ranges: TypeAlias = list[tuple[int, int]]
 """A set of characters: the first and the last of each range of code points."""
 
-_LAST = 0x10FFFF
+_LAST_CODE = 0x10FFFF
 _DIGITS = [(0x30, 0x39)]
 _WORD = [*_DIGITS, (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)]
 SPACES = [
@@ -48,7 +48,7 @@ _ESCAPE = r"""
     | \\c[A-Za-z] | \\[0-7]{1,3} | \\[pP]\{[^{}]*+\} | \\k<[^<>]*+>
     | \\.
 """
-_PART = re.compile(
+_CHANGING = re.compile(
     rf"""
     (?P<escape> {_ESCAPE} )
     | (?P<set> \[ (?P<not>\^?) (?P<members> (?: \\. | [^\\\]] )*+ ) (?P<closed> \]? ) )
@@ -68,7 +68,7 @@ _MEMBER = re.compile(rf"{_ESCAPE} | .", re.VERBOSE | re.DOTALL)
 
 def translated(pattern: str) -> str:
     """The pattern in the words of Python's `re`. Raises re.error."""
-    return _PART.sub(_Scan().part, pattern)
+    return _CHANGING.sub(_Scan().part, pattern)
 
 
 class _Scan:
@@ -164,7 +164,7 @@ def _from_to(low: Ranges, high: Ranges) -> Ranges:
 def _class(ranges: Ranges, is_negated: bool) -> str:
     """A class of Python's, in which every character stands for itself."""
     merged = _merged(ranges)
-    if merged and merged[-1][1] == _LAST:
+    if merged and merged[-1][1] == _LAST_CODE:
         # By what it lacks: with the flag `i`, a class of all other characters would match `k`, for one, as
         # another case of the sign for kelvin.
         merged, is_negated = _complement(merged), not is_negated
@@ -189,7 +189,7 @@ def _merged(ranges: Ranges) -> Ranges:
 def _complement(ranges: Ranges) -> Ranges:
     merged = _merged(ranges)
     starts = [0, *(last + 1 for _, last in merged)]
-    ends = [*(first - 1 for first, _ in merged), _LAST]
+    ends = [*(first - 1 for first, _ in merged), _LAST_CODE]
     return [(first, last) for first, last in zip(starts, ends, strict=True) if first <= last]
 
 
@@ -218,7 +218,7 @@ def _hexadecimal(digits: str) -> int:
     code = int(first, 16)
     if second:  # each half of a surrogate pair has ten bits of the character
         code = 0x10000 + (code % 0x400 << 10) + int(second, 16) % 0x400
-    if code > _LAST:
+    if code > _LAST_CODE:
         raise re.error(f"there is no character {digits:.60}")
     return code
 
@@ -250,7 +250,9 @@ def _categories() -> dict[str, Ranges]:
     import unicodedata  # of a megabyte, and most schemas have no such pattern
 
     found: dict[str, Ranges] = {}
-    for name, run in itertools.groupby(range(_LAST + 1), key=lambda code: unicodedata.category(chr(code))):
+    for name, run in itertools.groupby(
+        range(_LAST_CODE + 1), key=lambda code: unicodedata.category(chr(code))
+    ):
         codes = list(run)
         for key in (name, name[0]):
             found.setdefault(key, []).append((codes[0], codes[-1]))

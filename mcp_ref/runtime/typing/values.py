@@ -332,7 +332,7 @@ def _property(field: Field, codec: Codec) -> Schema:
 
 
 def _wrong_default(field: Field, problem: Mismatch) -> str:
-    """Why a default is none. With `a: int = Field(ge=1)`, Python would pass the Field itself for a."""
+    """Why a default is refused. With `a: int = Field(ge=1)`, Python would pass the Field itself for a."""
     if not is_field(field.default):
         return f"does not fit its type: {problem}"
     kind = get_args(field.hint)[0] if get_origin(field.hint) is Annotated else field.hint

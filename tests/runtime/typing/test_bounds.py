@@ -114,7 +114,7 @@ def test_a_format_in_a_dict_is_shown_and_not_tested():
     assert made.load("notmail") == "notmail"
 
 
-def test_a_format_of_somebody_else_may_mean_something_else():
+def test_a_format_of_another_class_may_mean_something_else():
     assert codec(str, Other(format="%Y-%m-%d")).schema == {"type": "string"}
     assert codec(str, Other(format="email", min_length=1)).schema == {"type": "string", "minLength": 1}
 
