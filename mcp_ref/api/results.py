@@ -121,7 +121,7 @@ class Result(dict[str, Any]):
         problem = ToolError(
             self.text or "the tool failed, without a word", content if isinstance(content, list) else ()
         )
-        problem.args = (plain(problem.message),)  # other code may print it
+        problem.args = (plain(problem.message.replace("\r\n", "\n")),)  # other code may print it
         return problem
 
     @overload

@@ -897,7 +897,7 @@ def test_a_result_that_is_an_error_raises_its_text_and_its_content():
 
 
 def test_the_text_of_such_an_error_steers_no_terminal_and_its_message_is_exact():
-    sent = "first\n\tsecond\x1b[2J\r\u202ethird"
+    sent = "first\r\n\tsecond\x1b[2J\r\u202ethird"
     with pytest.raises(ToolError) as caught:
         Result({"content": [{"type": "text", "text": sent}], "isError": True}).raise_for_error()
     assert str(caught.value) == "first\n\tsecond\ufffd[2J\ufffd\ufffdthird"

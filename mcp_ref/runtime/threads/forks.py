@@ -93,7 +93,7 @@ def _in_child() -> None:
     for run in [*_functions, *(thing.forked for thing in list(_told))]:
         try:
             run()
-        except Exception:
+        except BaseException:  # the others have to be told, and signals to be unblocked
             traceback.print_exc()
     try:
         _unblock_signals()

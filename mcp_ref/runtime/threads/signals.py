@@ -107,8 +107,9 @@ class Uninterrupted:
 class Handled:
     """`with Handled(function, numbers):` the function is the handler of these signals.
 
-    Afterwards, and in a forked child, they are handled as they were before. Off the main thread, where no
-    signal is handled, this does nothing.
+    Afterwards, and in a forked child, they are handled as they were before. A process enters one at a time:
+    of two, a child could not tell which came first. Off the main thread, where no signal is handled, this
+    does nothing.
     """
 
     def __init__(self, handler: Callable[[int, FrameType | None], object], numbers: Iterable[int]) -> None:

@@ -374,7 +374,7 @@ def check_informs(keywords: Schema, where: str) -> None:
     if rules:
         raise TypeError(
             f"{where} says {', '.join(rules)}, which would be shown and not kept; write a limit as "
-            "Bounds(ge=...) or Bounds(pattern=...), and a default behind the parameter"
+            "Bounds(ge=...) or Bounds(pattern=...), a default behind the parameter, and null as `| None`"
         )
     for name, value in keywords.items():
         if not isinstance(value, _INFORMING.get(name, object)):

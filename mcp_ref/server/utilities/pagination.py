@@ -336,7 +336,7 @@ def _size(method: str, page: Any) -> int:
     """
     try:
         return weight(marshal.dumps(dict(page)))
-    except ValueError as problem:  # it is nested 2,000 levels deep
+    except ValueError as problem:  # it is nested 2,000 levels deep, or of types that JSON does not have
         raise InvalidResponse(f"{method}: a page of the list cannot be measured: {problem}") from None
 
 

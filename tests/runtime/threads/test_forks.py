@@ -153,9 +153,16 @@ def test_a_signal_that_is_sent_as_a_child_begins_has_its_usual_effect_there():
     assert errors.endswith("KeyboardInterrupt\n")
 
 
-def test_after_a_fork_the_same_signals_are_blocked_as_before_it():
-    said, _ = run(
-        """
+@pytest.mark.parametrize("raised", ["LookupError", "SystemExit", "KeyboardInterrupt"])
+def test_after_a_fork_the_same_signals_are_blocked_as_before_it(raised):
+    """Whatever a hook of the child raises."""
+    said, errors = run(
+        f"""
+        def fails():
+            raise {raised}("of its own")
+
+        forks.on_fork(fails)
+
         def forks_and_looks():
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
             pid = os.fork()
@@ -168,6 +175,7 @@ def test_after_a_fork_the_same_signals_are_blocked_as_before_it():
         BESIDE,
     )
     assert said == ["child 0 parent True"]
+    assert errors.endswith(f"{raised}: of its own\n")
 
 
 def test_a_fork_on_the_main_thread_blocks_no_signal():

@@ -428,7 +428,7 @@ def test_what_they_say_for_people_is_in_the_schema(mark, schema):
         (FieldInfo(json_schema_extra={"minLength": 5}), "says minLength, which would be shown and not kept"),
         (
             FieldInfo(json_schema_extra={"default": 3, "$schema": "zz", "$id": "x", "x-a": 1}),
-            r"says \$id, \$schema, default, which would be shown and not kept.* default behind the parameter",
+            r"says \$id, \$schema, default, which .* a default behind the parameter, and null",
         ),
         ({"minLength": 5, "examples": ["x"]}, "says minLength, which would be shown and not kept"),
         ({"enum": ["a", "b"]}, "says enum, which would be shown and not kept"),
