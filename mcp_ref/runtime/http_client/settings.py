@@ -96,7 +96,7 @@ class Settings:
     ) -> None:
         """`limit` is the number of connections that are kept alive."""
         self.url = url
-        self.server = urlsplit(url).netloc
+        self.server = urlsplit(url).netloc.rpartition("@")[2]
         self._has_own_session = session is None
         self.session = requests.Session() if session is None else session
         self._application_headers = headers
@@ -124,9 +124,13 @@ class Settings:
         """The request target of a URL, which may be relative; None if it is on another server."""
         try:
             url = urljoin(self.url, reference)
-            if _origin(url) != _origin(self.url):
+            asked = _prepared(url)
+            if "@" in urlsplit(url).netloc or _origin(url) != _origin(self.url):
                 return None
-            target: str = self._adapter.request_url(_prepared(url), self._route.proxies)
+            # What is sent counts as well: a proxy passes it on to the server that it names.
+            if _origin(str(asked.url)) != _origin(str(self._prepared.url)):
+                return None
+            target: str = self._adapter.request_url(asked, self._route.proxies)
         except ValueError:  # not a URL
             return None
         return target
@@ -217,12 +221,15 @@ class Settings:
 
 def _prepared(url: str) -> requests.PreparedRequest:
     """A request for a URL. Raises ValueError if its host cannot be one."""
-    server = urlsplit(url).netloc
+    server = urlsplit(url).netloc.rpartition("@")[2]
+    refused = ValueError(f"the URL names {server[:200]!r}, which cannot be the name of a server")
+    if "\\" in urlsplit(url).netloc:  # in `http://a\@b/`, one library finds the host a, and another one b
+        raise refused
     try:
         prepared = requests.Request("POST", url).prepare()
         (urlsplit(str(prepared.url)).hostname or "").encode("idna")  # as it is encoded to be looked up
     except ValueError:  # of requests, or UnicodeError
-        raise ValueError(f"the URL names {server[:200]!r}, which cannot be the name of a server") from None
+        raise refused from None
     return prepared
 
 
@@ -249,9 +256,10 @@ def merge_headers(headers: dict[str, str], more: Headers) -> dict[str, str]:
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port of a URL."""
+    """Scheme, host and port of a URL. Raises ValueError."""
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, usual if parts.port is None else parts.port
 
 
 def _text(value: Any) -> str:

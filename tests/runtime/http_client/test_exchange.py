@@ -466,6 +466,19 @@ def test_nothing_is_ever_sent_to_another_server(at, status, location):
         assert other.requests == []
 
 
+@pytest.mark.parametrize(
+    "location", ["http://there.example\\@here.example/x", "//there.example\\@here.example/x"]
+)
+@pytest.mark.parametrize("status", [307, 308])
+def test_a_proxy_is_sent_nothing_for_another_server(at, monkeypatch, status, location):
+    """Of two hosts that could be read in the URL, one is the server's own."""
+    with web(lambda request, wire: wire.answer(status, b"", f"Location: {location}")) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        http = at("http://here.example/mcp", headers={"Authorization": "Bearer t"})
+        assert ask(http)[0] == ask(http)[0] == status
+        assert [request.target for request in proxy.requests] == ["http://here.example/mcp"] * 2
+
+
 def test_redirects_in_a_circle_are_followed_once(at):
     def handle(request, wire):
         wire.answer(307, b"", f"Location: {'/a' if request.target == '/mcp' else '/mcp'}")

@@ -1,5 +1,7 @@
 """What goes with every HTTP exchange: headers, cookies, proxies, certificates, and which counts more."""
 
+import re
+
 import pytest
 import requests
 from http_exchanges import ask, ok, within
@@ -370,12 +372,50 @@ def test_a_connection_that_is_put_back_while_the_exchanges_are_closed_ends_too(a
         ("//there.example/b", None),
         ("http://[", None),
         ("http://here.example:no/b", None),
+        ("http://here.example:0/b", None),
+        ("http://here.example:80:81/b", None),
+        ("/b\\c", "/b%5Cc"),
+        ("\\\\there.example/b", "/a/%5C%5Cthere.example/b"),
+        ("http:///there.example/b", "/there.example/b"),
+        *(
+            (url, None)
+            for url in (
+                "http://there.example\\@here.example/b",
+                "http://there.example\\\\@here.example/b",
+                "//there.example\\@here.example/b",
+                "http://here.example\\.there.example/b",
+                "http://there.example/\\@here.example/b",
+                "http://me:pw@here.example/b",
+                "http://here.example@there.example/b",
+                "http://here.example:80@there.example/b",
+                "http://here.example%2f@there.example/b",
+                "http://h%65re.example/b",
+                "http://here%2eexample/b",
+                "http://here\u3002example/b",
+                "http://here.example\t.there.example/b",
+                "http://here.example\n@there.example/b",
+                "http://here.example\xa0/b",
+                "http://here.example./b",
+            )
+        ),
     ],
 )
-def test_another_url_has_a_target_only_if_it_is_of_this_server(reference, target):
-    settings = Settings("http://here.example/a/mcp", session=None, headers=None, limit=1)
-    assert settings.target_of(reference) == target
-    settings.close()
+@pytest.mark.parametrize("by_proxy", [True, False])
+def test_another_url_has_a_target_only_if_it_is_of_this_server(reference, target, by_proxy):
+    with requests.Session() as session:
+        session.proxies = {"http": "http://proxy.example:1"} if by_proxy else {}
+        settings = Settings("http://here.example/a/mcp", session, headers=None, limit=1)
+        found = settings.target_of(reference)
+        if by_proxy and found is not None:  # then it is a whole URL
+            found = re.fullmatch(r"http://here\.example(:80)?(/.*)", found)[2]
+        assert found == target
+        settings.close()
+
+
+@pytest.mark.parametrize("url", ["http://there.example\\@here.example/", "http://a\\b.example/"])
+def test_a_url_whose_host_can_be_read_in_two_ways_is_refused(url):
+    with pytest.raises(ValueError, match="cannot be the name of a server"):
+        Settings(url, session=None, headers=None, limit=1)
 
 
 def test_a_forked_child_closes_its_copies_of_idle_connections(at):
