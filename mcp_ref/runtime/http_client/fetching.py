@@ -131,7 +131,8 @@ class Fetcher:
         resolve: Callable[[str, int], Sequence[str]] = addresses_of,
         follows: bool = True,
     ) -> None:
-        """`allowed` are kinds of addresses besides public ones. `session` gives certificates and proxies.
+        """`allowed` are kinds of addresses besides public ones. `session` gives proxies, and the certificates
+        that are trusted.
 
         `seconds` limits one fetch, `limit` its body, in bytes. `follows`: whether a GET follows redirects.
         """
@@ -264,7 +265,8 @@ class Fetcher:
         """A pool of connections for each address, and the request target there. Raises FetchError."""
         adapter: Any = HTTPAdapter(pool_connections=1, pool_maxsize=1)
         try:
-            route = Route(self._session or requests.Session(), url)
+            # The client's own certificate would tell strangers who it is.
+            route = Route(self._session or requests.Session(), url, with_cert=False)
             if route.proxy:
                 self._checked(method, url, _literal(url))
                 asked = requests.Request(method, url).prepare()

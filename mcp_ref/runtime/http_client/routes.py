@@ -32,13 +32,14 @@ NO_SOCKS = "for a socks: proxy, PySocks is missing: pip install 'requests[socks]
 class Route:
     """How the server of one URL is reached."""
 
-    def __init__(self, session: requests.Session, url: str) -> None:
+    def __init__(self, session: requests.Session, url: str, *, with_cert: bool = True) -> None:
+        """`with_cert`: whether a server that asks who the client is may see `session.cert`."""
         self._session, self._url = session, url
         # True is the default of a session: only another value wins over REQUESTS_CA_BUNDLE.
         verify: Any = None if session.verify is True else session.verify
         settings = session.merge_environment_settings(url, {}, True, verify, None)
         self.proxies: Any = settings["proxies"]
-        self._verify, self._cert = settings["verify"], settings["cert"]
+        self._verify, self._cert = settings["verify"], settings["cert"] if with_cert else None
         self._proxy: str = select_proxy(url, self.proxies) or ""
 
     @property

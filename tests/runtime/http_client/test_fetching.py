@@ -229,6 +229,27 @@ def test_a_proxy_or_a_bundle_that_cannot_be_is_an_error_of_the_fetch(monkeypatch
         local(resolve=lambda host, port: HERE).get("https://innocent.example/")
 
 
+@pytest.mark.parametrize("by_proxy", [True, False])
+def test_no_stranger_is_shown_the_certificate_of_the_client(by_proxy, tmp_path):
+    mine = tmp_path / "mine.pem"
+    mine.write_text("")
+    with requests.Session() as session:
+        session.trust_env, session.cert = False, str(mine)
+        session.proxies = {"https": "http://proxy.example:1"} if by_proxy else {}
+        fetcher = Fetcher(session=session, resolve=lambda host, port: ["93.184.216.34"])
+        [(pool, _)] = fetcher._pools("GET", "https://stranger.example/")
+        assert (pool.cert_file, pool.key_file) == (None, None)
+
+
+def test_a_certificate_of_the_client_that_is_not_there_hinders_no_fetch():
+    with web(document) as site, requests.Session() as session:
+        session.cert = "/no/such/file"
+        assert local(session=session).get(site.url).status == 200
+        session.verify = False
+        pools = local(session=session, resolve=lambda host, port: HERE)._pools("GET", "https://a.example/")
+        assert len(pools) == 1
+
+
 # ------------------------------------------------------------------------------ redirects
 
 

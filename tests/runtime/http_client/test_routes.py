@@ -99,6 +99,17 @@ def test_a_proxy_is_shown_by_host_and_port(proxy, shown):
         assert Route(session, "http://server.example/").proxy == shown
 
 
+@pytest.mark.parametrize("with_cert", [True, False])
+def test_a_route_has_the_certificate_of_the_client_unless_it_is_to_stay_here(tmp_path, with_cert):
+    mine = tmp_path / "mine.pem"
+    mine.write_text("")
+    with requests.Session() as session:
+        session.cert = str(mine)
+        adapter, asked = HTTPAdapter(), requests.Request("GET", "https://server.example/").prepare()
+        pool = Route(session, asked.url, with_cert=with_cert).pool(adapter, asked)
+        assert pool.cert_file == (str(mine) if with_cert else None)
+
+
 def test_a_fault_of_an_adapter_is_its_own_where_there_is_no_proxy(at):
     class Broken(HTTPAdapter):
         def get_connection_with_tls_context(self, *args, **options):
