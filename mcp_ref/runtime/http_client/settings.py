@@ -28,7 +28,9 @@ from urllib.parse import urljoin, urlsplit
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
+from requests.auth import HTTPBasicAuth
 from requests.cookies import extract_cookies_to_jar, get_cookie_header
+from requests.structures import CaseInsensitiveDict
 from requests.utils import get_netrc_auth
 
 from mcp_ref.runtime.errors import LocalError
@@ -61,6 +63,7 @@ RESERVED_HEADERS = frozenset(
 # RFC 9110, section 5.6.2: token; and section 5.5: field-value
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+NOT_SENDABLE = "has a character that no header may"
 
 _PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 SOCKET_OPTIONS = [
@@ -138,9 +141,8 @@ class Settings:
     def _fixed_headers(self) -> dict[str, str]:
         headers = {"Accept-Encoding": "identity", "User-Agent": "mcp_ref"}
         usual = requests.utils.default_headers()
-        for name, value in self.session.headers.items():
-            if name.lower() not in RESERVED_HEADERS and value not in (None, usual.get(name)):
-                headers = merge_headers(headers, {name: _text(value)})
+        set_there = {n: v for n, v in self.session.headers.items() if v != usual.get(n)}
+        headers = merge_headers(headers, _settable(set_there))
         if self._application_headers is not None and not callable(self._application_headers):
             headers = merge_headers(headers, check_headers(self._application_headers))
         return headers | self._netrc_header(headers)
@@ -150,7 +152,10 @@ class Settings:
         if not self.session.trust_env or self.session.auth is not None or _has_authorization(headers):
             return {}
         login = get_netrc_auth(self.url)
-        return {} if login is None else urllib3.make_headers(basic_auth=":".join(login))
+        try:
+            return {} if login is None else urllib3.make_headers(basic_auth=":".join(login))
+        except UnicodeEncodeError:  # it holds the password
+            raise LocalError(f"the login for {self.server} in ~/.netrc {NOT_SENDABLE}") from None
 
     def headers(self, more: Headers) -> dict[str, str]:
         """Return the headers of a request: those of session and application, and `more` of the protocol.
@@ -169,25 +174,16 @@ class Settings:
     def signed(self, method: str, url: str, headers: Headers, body: bytes | None) -> Headers:
         """Return the headers with those of the session's `auth`, which sees all of the request.
 
-        Raises LocalError if it would change something else.
+        Raises LocalError if it would change something else, and what the `auth` raises.
         """
         auth = self.session.auth
-        if _has_authorization(headers):
+        if not auth or _has_authorization(headers):  # requests takes an empty one for none, too
             return headers
-        plain = requests.Request(method, url, headers=dict(headers), data=body).prepare()
-        request = plain.copy()
-        request.prepare_auth(auth)
-        fault = None
-        if any(request.hooks.values()):
-            fault = "waits for the response, which it is not told here"
-        elif (request.method, request.url, request.body) != (plain.method, plain.url, plain.body):
-            fault = "changes more than the headers of a request, which has no effect here"
-        if fault is not None:
-            raise LocalError(
-                f"the auth of the session, a {type(auth).__name__}, {fault}; write auth=... or headers=..."
-            )
-        found = {n: _text(v) for n, v in request.headers.items() if n.lower() not in RESERVED_HEADERS}
-        return merge_headers(dict(headers), found)
+        request = _by_auth(auth, _unsigned(method, url, headers, body))
+        try:
+            return merge_headers(dict(headers), _settable(request.headers))
+        except ValueError as problem:
+            raise _refused_auth(auth, f"sets what cannot be sent: {problem}") from None
 
     def add_cookies(self, response: Any) -> None:
         """Add the cookies of a response: a load balancer uses them to send a client to the same server."""
@@ -233,6 +229,41 @@ def _prepared(url: str) -> requests.PreparedRequest:
     return prepared
 
 
+def _unsigned(method: str, url: str, headers: Headers, body: bytes | None) -> requests.PreparedRequest:
+    """The request that an `auth` is shown."""
+    request = requests.PreparedRequest()
+    request.prepare_method(method)
+    request.prepare_url(url, None)
+    # Not by `prepare_headers`, whose errors repeat values.
+    request.headers = CaseInsensitiveDict(headers)
+    request.prepare_body(body, None)
+    return request
+
+
+def _by_auth(auth: Any, plain: requests.PreparedRequest) -> requests.PreparedRequest:
+    """The request as the session's `auth` returns it. Raises LocalError if it is no `auth` for here."""
+    sign = HTTPBasicAuth(*auth) if isinstance(auth, tuple) and len(auth) == 2 else auth
+    if not callable(sign):
+        raise _refused_auth(auth, "is neither a function nor a name with a password")
+    try:
+        request = sign(plain.copy())
+    except UnicodeEncodeError:  # it holds the password
+        raise _refused_auth(auth, NOT_SENDABLE) from None
+    if not isinstance(request, requests.PreparedRequest):
+        raise _refused_auth(auth, "does not return the request")
+    if any(request.hooks.values()):
+        raise _refused_auth(auth, "waits for the response, which it is not told here")
+    if (request.method, request.url, request.body) != (plain.method, plain.url, plain.body):
+        raise _refused_auth(auth, "changes more than the headers of a request, which has no effect here")
+    return request
+
+
+def _refused_auth(auth: Any, fault: str) -> LocalError:
+    return LocalError(
+        f"the auth of the session, a {type(auth).__name__}, {fault}; write auth=... or headers=..."
+    )
+
+
 def check_headers(headers: Any) -> dict[str, str]:
     """Check headers of the application, and copy them. Raises TypeError, ValueError, without their values."""
     if not isinstance(headers, Mapping):
@@ -240,13 +271,34 @@ def check_headers(headers: Any) -> dict[str, str]:
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"the header {name!r:.60} is a string, not {type(value).__name__}")
-        if _HEADER_NAME.fullmatch(name) is None:
-            raise ValueError(f"{name!r:.60} cannot be the name of a header")
-        if _VALUE.fullmatch(value) is None:
-            raise ValueError(f"the value of the header {name} holds a character that no header may")
-        if name.lower() in RESERVED_HEADERS or name.lower().startswith("mcp-param-"):
+        _check_header(name, value)
+        if _is_reserved(name):
             raise ValueError(f"the header {name} is the transport's own")
     return dict(headers)
+
+
+def _check_header(name: str, value: str) -> None:
+    """Check that a header can be sent. Raises ValueError, without its value."""
+    if _HEADER_NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r:.60} cannot be the name of a header")
+    if _VALUE.fullmatch(value) is None:
+        raise ValueError(f"the value of the header {name} holds a character that no header may")
+
+
+def _is_reserved(name: str) -> bool:
+    return name.lower() in RESERVED_HEADERS or name.lower().startswith("mcp-param-")
+
+
+def _settable(headers: Mapping[Any, Any]) -> dict[str, str]:
+    """Headers as requests takes them, as text, without those of the transport. Raises ValueError.
+
+    None for a value stands for no header.
+    """
+    known = {_text(name): _text(value) for name, value in headers.items() if value is not None}
+    found = {name: value for name, value in known.items() if not _is_reserved(name)}
+    for name, value in found.items():
+        _check_header(name, value)
+    return found
 
 
 def merge_headers(headers: dict[str, str], more: Headers) -> dict[str, str]:
@@ -263,7 +315,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _text(value: Any) -> str:
-    """The value of a header, which requests also takes as bytes."""
+    """The name or the value of a header, which requests also takes as bytes."""
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 

@@ -162,6 +162,94 @@ def test_an_auth_that_would_do_more_than_add_headers_is_refused(at, auth, said):
     assert "secret" not in str(refused.value)
 
 
+def _returns_nothing(request):
+    request.headers["X-Signature"] = "1"
+
+
+def _sets(name, value):
+    def sign(request):
+        request.headers[name] = value
+        return request
+
+    return sign
+
+
+@pytest.mark.parametrize(
+    ("auth", "said"),
+    [
+        (_returns_nothing, "a function, does not return the request"),
+        ("secret", "a str, is neither a function nor a name with a password"),
+        (["me", "secret"], "a list, is neither a function"),
+        (("me", "secret\u2603"), "a tuple, has a character that no header may"),
+        (_sets("X-Signature", "secret\r\nX: y"), "sent: the value of the header X-Signature holds"),
+        (_sets("X-Signature", "secret\u2603"), "sent: the value of the header X-Signature holds"),
+        (_sets(b"X-Signature", b"secret\n"), "sent: the value of the header X-Signature holds"),
+        (_sets("X Signature", "secret"), "sent: 'X Signature' cannot be the name of a header"),
+    ],
+)
+def test_an_auth_that_cannot_be_is_refused_without_what_it_says(at, auth, said):
+    session = requests.Session()
+    session.auth = auth
+    with web(ok) as site, session:
+        with pytest.raises(LocalError, match=f"^the auth of the session, .*{said}") as refused:
+            ask(at(site, session=session))
+        assert site.requests == []
+    assert "secret" not in repr(refused.value)
+    assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+def test_an_auth_sets_no_header_by_none_and_none_of_the_transport(at):
+    def sign(request):
+        request.headers["X-Signature"] = None
+        request.headers["mcp-param-a"] = request.headers["Mcp-Session-Id"] = "x"
+        return request
+
+    session = requests.Session()
+    session.auth = sign
+    with web(ok) as site, session:
+        ask(at(site, session=session), headers={"Mcp-Param-A": "1"})
+        names = [name.lower() for name, _ in site.requests[0].lines]
+        assert {"x-signature", "mcp-session-id"}.isdisjoint(names)
+        assert (names.count("mcp-param-a"), site.requests[0].headers["mcp-param-a"]) == (1, "1")
+
+
+@pytest.mark.parametrize("auth", [_bearer, (), ""])
+@pytest.mark.parametrize("value", [" key", "\tkey", "k\u00e9y", ""])
+def test_a_header_that_may_be_sent_may_be_signed(at, auth, value):
+    """requests itself refuses a blank at the beginning, and quotes the value."""
+    session = requests.Session()
+    session.auth = auth
+    with web(ok) as site, session:
+        assert ask(at(site, session=session, headers={"X-Api-Key": value})) == (200, b"{}")
+        assert site.requests[0].headers["x-api-key"] == value.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("X-Key", "secret\r\nY: z", "the value of the header X-Key holds"),
+        (b"X-Key", b"secret\n", "the value of the header X-Key holds"),
+        ("X-Key", "secret\u2603", "the value of the header X-Key holds"),
+        ("X Key", "secret", "'X Key' cannot be the name"),
+    ],
+)
+def test_a_header_of_the_session_that_cannot_be_is_refused_without_its_value(at, name, value, said):
+    with requests.Session() as session, pytest.raises(ValueError, match=said) as refused:
+        session.headers[name] = value
+        at("http://server.example/", session=session)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_session_sets_no_header_of_the_transport(at):
+    session = requests.Session()
+    session.headers.update({b"Mcp-Session-Id": b"x", "mcp-param-a": "x", b"X-Team": b"blue"})
+    with web(ok) as site, session:
+        ask(at(site, session=session), headers={"Mcp-Param-A": "1"})
+        found = site.requests[0].headers
+        assert "mcp-session-id" not in found
+        assert (found["mcp-param-a"], found["x-team"]) == ("1", "blue")
+
+
 @pytest.mark.parametrize("host", ["☃.example:1", "..:1", "a" * 70 + ".example", "a..example"])
 def test_a_name_that_no_server_can_have_is_refused_as_other_targets_are(host):
     with pytest.raises(ValueError, match="cannot be the name of a server") as refused:
@@ -193,6 +281,16 @@ def test_a_netrc_is_used_where_nobody_says_better(at, tmp_path):
             None,
         ]
         session.close()
+
+
+def test_a_netrc_whose_password_cannot_be_sent_is_refused_without_it(at, tmp_path):
+    (tmp_path / ".netrc").write_text("machine server.example login me password secret\u2603\n", "utf-8")
+    (tmp_path / ".netrc").chmod(0o600)
+    with pytest.raises(
+        LocalError, match=r"login for server\.example in ~/\.netrc has a character"
+    ) as refused:
+        at("http://server.example/")
+    assert "secret" not in repr(refused.value)
 
 
 def test_cookies_are_kept_and_sent_again(at):
