@@ -267,7 +267,7 @@ class Fetcher:
         try:
             # The client's own certificate would tell strangers who it is.
             route = Route(self._session or requests.Session(), url, with_cert=False)
-            if route.proxy:
+            if route.has_proxy:
                 self._checked(method, url, _literal(url))
                 asked = requests.Request(method, url).prepare()
                 pools, target = [route.pool(adapter, asked)], adapter.request_url(asked, route.proxies)

@@ -12,13 +12,15 @@ Threads     plain data once it is made.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import requests
 from requests.exceptions import InvalidSchema, RequestException
-from requests.utils import get_environ_proxies, select_proxy
+from requests.utils import get_environ_proxies, prepend_scheme_if_needed, select_proxy
 from urllib3.exceptions import HTTPError
+from urllib3.util import parse_url
 
 from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.untrusted_text import one_line
@@ -27,6 +29,8 @@ __all__ = ["Route"]
 
 PROXY_FORM = "it is no http: or socks: URL, such as http://proxy.example:3128"
 NO_SOCKS = "for a socks: proxy, PySocks is missing: pip install 'requests[socks]'"
+
+_with_scheme: Any = prepend_scheme_if_needed  # requests gives it no types
 
 
 class Route:
@@ -43,17 +47,25 @@ class Route:
         self._proxy: str = select_proxy(url, self.proxies) or ""
 
     @property
+    def has_proxy(self) -> bool:
+        """Whether a proxy is named, even if it is one that cannot be."""
+        return bool(self._proxy)
+
+    @property
     def proxy(self) -> str:
-        """Host and port of the proxy; "" if there is none."""
-        return one_line(self._proxy.partition("://")[2] or self._proxy).rpartition("@")[2].rstrip("/")
+        """Host and port of the proxy; "" if there is none, "..." if they cannot be told from a password."""
+        server, *rest = re.split(r"[/?#\\]", self._proxy.split("://", 1)[-1], maxsplit=1)
+        return "..." if "@" in "".join(rest) else one_line(server.rpartition("@")[2])
 
     def check_proxy(self) -> None:
         """Raise an error for a proxy that is itself reached by TLS."""
-        if self._proxy.startswith("https:"):
+        if self._proxy.lower().startswith("https:"):
             raise self._refused_proxy("a proxy is reached by http: or socks:, not by https:")
 
     def pool(self, adapter: Any, request: requests.PreparedRequest) -> Any:
         """The connections of an adapter for a request, certificates set. Raises LocalError, ValueError."""
+        if self._proxy and not _host_of(self._proxy):
+            raise self._refused_proxy(PROXY_FORM)
         try:
             pool = adapter.get_connection_with_tls_context(request, self._verify, self.proxies, self._cert)
         except (RequestException, HTTPError, ValueError) as problem:
@@ -87,3 +99,11 @@ class Route:
         kind = ValueError if variable is None else LocalError
         where = variable or "session.proxies"
         return kind(f"{where} names a proxy that cannot be used, {self.proxy[:200]!r}: {fault}")
+
+
+def _host_of(proxy: str) -> str:
+    """The host of a proxy, as requests reads it; "" if it has none."""
+    try:
+        return parse_url(_with_scheme(proxy, "http")).host or ""
+    except (TypeError, ValueError):  # TypeError: it has a user, and no host
+        return ""

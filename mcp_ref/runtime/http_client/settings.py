@@ -116,7 +116,7 @@ class Settings:
         self._route.check_proxy()
         self.pool = self._route.pool(adapter, self._prepared)
         self.pool.ConnectionCls = leased_class(self.pool.ConnectionCls)
-        if self._route.proxy:
+        if self._route.has_proxy:
             self.server += f" through the proxy {self._route.proxy}"
         self.target = adapter.request_url(self._prepared, self._route.proxies)
         # The queue of the connections that are kept alive.

@@ -229,6 +229,16 @@ def test_a_proxy_or_a_bundle_that_cannot_be_is_an_error_of_the_fetch(monkeypatch
         local(resolve=lambda host, port: HERE).get("https://innocent.example/")
 
 
+@pytest.mark.parametrize("proxy", ["/", "//", "http://", "http://me:secret@", "http://me:secret@/"])
+def test_nothing_is_fetched_directly_where_a_proxy_is_named_that_cannot_be(proxy):
+    with web(document) as site, requests.Session() as session:
+        session.proxies["http"] = proxy
+        with pytest.raises(FetchError, match=r"session\.proxies names a proxy that cannot be used") as told:
+            local(session=session).get(site.url)
+        assert site.requests == []
+    assert "secret" not in str(told.value)
+
+
 @pytest.mark.parametrize("by_proxy", [True, False])
 def test_no_stranger_is_shown_the_certificate_of_the_client(by_proxy, tmp_path):
     mine = tmp_path / "mine.pem"

@@ -15,11 +15,18 @@ pytestmark = pytest.mark.usefixtures("own_environment")
 PROXIES = [
     ("http://", "it is no http: or socks: URL"),
     ("://", "it is no http: or socks: URL"),
+    ("/", "it is no http: or socks: URL"),
+    ("//", "it is no http: or socks: URL"),
+    ("http:///me:secret@x", "it is no http: or socks: URL"),
+    ("http://me:secret@", "it is no http: or socks: URL"),
+    ("http://me:secret@:3128", "it is no http: or socks: URL"),
+    ("http://me:secret/x@y:1", "it is no http: or socks: URL"),
     ("ftp://me:secret@x", "it is no http: or socks: URL"),
     ("http://me:secret@[x", "it is no http: or socks: URL"),
     ("me:secret@x:99999", "it is no http: or socks: URL"),
     ("socks9://me:secret@x:1", "socks"),
     ("https://me:secret@x:1", "not by https:"),
+    ("HTTPS://me:secret@x:1", "not by https:"),
 ]
 
 
@@ -90,6 +97,13 @@ def test_a_file_of_the_session_that_is_not_there_is_named_with_its_setting(at, s
         ("http://127.0.0.1:3128", "127.0.0.1:3128"),
         ("http://me:p@ss@proxy.example:1/", "proxy.example:1"),
         ("me:pw@proxy.example", "proxy.example"),
+        ("http:proxy.example:1", "http:proxy.example:1"),
+        ("http://proxy.example:1/?token=secret", "proxy.example:1"),
+        ("http://proxy.example:1?token=secret", "proxy.example:1"),
+        ("http://proxy.example:1#secret", "proxy.example:1"),
+        ("http://proxy.example:1/?token=a@secret", "..."),
+        ("http://me:1/secret@proxy.example", "..."),
+        ("http://me:1\\secret@proxy.example", "..."),
         ("", ""),
     ],
 )
