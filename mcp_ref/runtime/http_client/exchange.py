@@ -120,13 +120,14 @@ class HttpExchange(Lease):
         if self.is_late:
             raise Expired
         settings = self._client.settings
+        signed = headers
         if settings.session.auth is not None:
-            headers = settings.signed(method, self._url, headers, body)
-            self.sent = target, headers
+            signed = settings.signed(method, self._url, headers, body)
+            self.sent = target, signed
         try:
             with leasing(self):
                 self._response = settings.pool.urlopen(
-                    *(method, target, body, headers, _NO_RETRIES, False, False),
+                    *(method, target, body, signed, _NO_RETRIES, False, False),
                     timeout=urllib3.Timeout(connect=self.connect_seconds, read=None),
                     preload_content=False,
                 )
@@ -136,7 +137,7 @@ class HttpExchange(Lease):
             is_stale = not self.is_new_connection and not self.has_received
             if not (repeats and is_stale and isinstance(error, ConnectionClosed)):
                 raise error from None
-            self._send(method, target, headers, body)
+            self._send(method, target, headers, body)  # which has it signed anew
         self.status = self._response.status
         if "set-cookie" in self._response.headers:
             settings.add_cookies(self._response)
@@ -316,7 +317,10 @@ def without_query(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return ""
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    # Without slashes before it, as in `http:me:secret@a/`, the host is read as a part of the path.
+    path = parts.path.rpartition("@")[2] if parts.scheme and not parts.netloc else parts.path
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=host, path=path, query="", fragment="").geturl()
 
 
 def innermost_reason(problem: BaseException) -> str:

@@ -16,7 +16,7 @@ from web import STREAM, certificate, web
 
 from mcp_ref.runtime.errors import ConnectionClosed, NotReached
 from mcp_ref.runtime.http_client import exchange as module
-from mcp_ref.runtime.http_client.exchange import TooLong
+from mcp_ref.runtime.http_client.exchange import TooLong, without_query
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 
 pytestmark = pytest.mark.usefixtures("own_environment")
@@ -308,6 +308,46 @@ def test_a_kept_connection_that_ends_before_the_answer_costs_a_second_try_where_
                 with pytest.raises(ConnectionClosed):
                     again.send("POST", {}, b"{}")
         assert len(site.requests) == (3 if repeats else 2)
+
+
+@pytest.mark.parametrize("name", ["Authorization", "X-Signature"])
+def test_a_request_that_is_sent_once_more_is_signed_once_more(at, name):
+    """A server refuses a nonce that it has seen."""
+    nonces = iter("abc")
+
+    def sign(request):
+        assert name not in request.headers
+        request.headers[name] = next(nonces)
+        return request
+
+    def handle(request, wire):
+        if len(site.requests) == 2:
+            wire.close()
+        else:
+            wire.answer(200, b"{}")
+
+    with web(handle) as site, requests.Session() as session:
+        session.auth = sign
+        http = at(site, session=session)
+        ask(http)
+        with http.new(within()) as again:
+            again.send("POST", {}, b"{}", repeats=True)
+            assert again.sent[1][name] == "c"
+        assert [request.headers[name.lower()] for request in site.requests] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://me:secret@a.example/x?secret#secret", "http://a.example/x"),
+        ("/users/@me?secret", "/users/@me"),
+        ("http://a.example/@scope", "http://a.example/@scope"),
+        ("http://[secret", ""),
+    ],
+)
+def test_a_url_is_shown_without_what_may_be_secret(url, shown):
+    assert without_query(url) == shown
+    assert "secret" not in without_query("http:me:secret@a.example/x")
 
 
 def test_a_new_connection_that_ends_before_the_answer_is_no_reason_to_try_again(at):
