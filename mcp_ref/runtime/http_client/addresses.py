@@ -44,7 +44,9 @@ _WORST_FIRST = (Reach.UNUSABLE, Reach.LINK_LOCAL, Reach.LOOPBACK, Reach.PRIVATE,
 
 def reach(text: str) -> Reach:
     """Return the kind of an IP address; the worst one, if it holds another address. Raises ValueError."""
-    found = {_reach(address) for address in _with_inner(ipaddress.ip_address(text.partition("%")[0]))}
+    # Only an IPv6 address has a zone: `127.0.0.1%2eexample` is a name, in an odd way of writing it.
+    plain = text.partition("%")[0] if ":" in text else text
+    found = {_reach(address) for address in _with_inner(ipaddress.ip_address(plain))}
     return next(kind for kind in _WORST_FIRST if kind in found)
 
 

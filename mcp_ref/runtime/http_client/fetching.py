@@ -59,6 +59,8 @@ MAX_ADDRESSES = 4
 MAX_URL_CHARACTERS = 8000
 
 _URL_CHARACTERS = re.compile(r"[!-~]+")
+# (name | "[" IPv6 address "]") [":" port]: what all libraries read alike, unlike `a\b` or `%61`
+_SERVER = re.compile(r"(?a:([\w.-]+|\[[\w.:%-]+\])(:\d*)?)")
 _FOLLOWED = (301, 302, 303, 307, 308)
 _NO_RETRIES = urllib3.Retry(total=False, redirect=False)
 _FAILURES = (HTTPError, OSError, ValueError, http.client.HTTPException)
@@ -176,6 +178,8 @@ class Fetcher:
             raise ValueError("it names no server")
         if "@" in parts.netloc:
             raise ValueError("it has a user name in it")
+        if _SERVER.fullmatch(parts.netloc) is None:
+            raise ValueError("its server is written in an odd way")
         if parts.scheme == "http" and not self._may_be_http(parts.hostname):
             raise ValueError("it is http, which anybody on the way can read and change, and not https")
 

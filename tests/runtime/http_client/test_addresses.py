@@ -54,7 +54,9 @@ def test_an_address_reaches_whom_the_address_within_it_reaches(text, kind):
     assert reach(text) is kind
 
 
-@pytest.mark.parametrize("text", ["", "localhost", "127.1", "0x7f000001", "2130706433", "1.2.3.4.5"])
+@pytest.mark.parametrize(
+    "text", ["", "localhost", "127.1", "0x7f000001", "2130706433", "1.2.3.4.5", "1.2.3.4%5"]
+)
 def test_what_is_no_address_is_refused(text):
     with pytest.raises(ValueError, match="address"):
         reach(text)
@@ -70,6 +72,8 @@ def test_what_is_no_address_is_refused(text):
         ("::1", True),
         ("localhost.example.com", False),
         ("127.0.0.1.example.com", False),
+        ("127.0.0.1%2eexample.com", False),
+        ("::1%lo", True),
         ("example.com", False),
         ("10.0.0.1", False),
         ("", False),

@@ -103,6 +103,12 @@ def test_a_document_that_is_no_object_is_told_with_its_url(body, fault):
         ("https://example.com:0/", "names no server"),
         ("https://user:secret@example.com/", "user name"),
         ("https://example.com@evil.example/", "user name"),
+        ("https://127.0.0.1\\.example.com/", "an odd way"),
+        ("https://127.0.0.1\\/", "an odd way"),
+        ("https://[::1]\\.example.com/", "an odd way|Invalid IPv6"),
+        ("https://%31%32%37.0.0.1/", "an odd way"),
+        ("https://127.0.0.1%2eexample.com/", "an odd way"),
+        ("https://[::1].example.com/", "an odd way|Invalid IPv6"),
         ("https://example.com/a b", "no URL"),
         ("https://example.com/\r\nX: y", "no URL"),
         ("https://ex\u00e4mple.com/", "no URL"),
@@ -237,6 +243,15 @@ def test_nothing_is_fetched_directly_where_a_proxy_is_named_that_cannot_be(proxy
             local(session=session).get(site.url)
         assert site.requests == []
     assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254\\.example", "%3169.254.169.254", "[::1]\\.example"])
+def test_no_other_way_to_write_an_address_leads_a_proxy_there(monkeypatch, host):
+    with web(document) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        with pytest.raises(FetchError, match="this URL is not asked"):
+            Fetcher(allow_http=True).get(f"http://{host}/x")
+        assert proxy.requests == []
 
 
 @pytest.mark.parametrize("by_proxy", [True, False])
