@@ -35,7 +35,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.runtime.checks import check_object
@@ -134,7 +134,7 @@ def _of_text(text: str, options: ClientOptions) -> str | list[str]:
     if url is not None:
         return url
     if not words or is_address(words) or is_for_shell(words):
-        raise _refused(f"not {_without_user(f'{text!r:.200}'):.80}", call_for(text))
+        raise _refused(f"not {_without_user(repr(text)):.80}", call_for(text))
     import shlex  # start-up time
 
     try:
@@ -291,7 +291,7 @@ def _check(target: Any) -> None:
     if isinstance(target, str):
         _check_url(target)
     elif isinstance(target, bytes):
-        raise _refused(f"not {target!r:.80}", call_for(target))
+        raise _refused(f"not {_without_user(repr(target)):.80}", call_for(target))
     elif isinstance(target, list | tuple):
         _check_command(target)
     elif isinstance(target, type):
@@ -323,24 +323,32 @@ def _check_command(command: Sequence[Any]) -> None:
 
 def _check_url(url: str) -> None:
     """Raise ValueError for a URL that cannot be a server's. The error never repeats a password."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as problem:
-        raise ValueError(f"{_without_user(url)!r} is no URL: {problem}") from None
+    parts = _split(url)
     right = call_for_url(url)
     advice = f"; write {right}" if right is not None else ""
     if parts.username is not None or parts.password is not None:
         raise ValueError(f"credentials do not belong into a URL, but into an Authorization header{advice}")
+    shown = _without_user_in_word(url)[:200]  # `http:me:secret@a` has a user, but not for `urlsplit`
     if parts.fragment or url.endswith("#"):
-        raise ValueError(f"the URL of a server has no fragment: {url[:200]!r}{advice}")
-    if not host or not is_url(url) or not url.replace(" ", "\n").isprintable():
-        raise ValueError(f"{url[:200]!r} is no URL of a server, which has a host and no spaces{advice}")
+        raise ValueError(f"the URL of a server has no fragment: {shown!r}{advice}")
+    if not parts.hostname or not is_url(url) or not url.replace(" ", "\n").isprintable():
+        raise ValueError(f"{shown!r} is no URL of a server, which has a host and no spaces{advice}")
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL. Raises ValueError, which repeats no password."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as problem:
+        why = "" if "@" in url else f": {problem}"  # it may quote what was taken for the port: a password
+        raise ValueError(f"{_without_user_in_word(url)[:200]!r} is no URL{why}") from None
+    return parts
 
 
 def _without_user(text: str) -> str:
     """A text without possible passwords: without the part of a URL before `@`, even if it has no scheme."""
-    return " ".join(map(_without_user_in_word, text[:200].split(" ")))
+    return " ".join(map(_without_user_in_word, text.split(" ")))[:200]
 
 
 def _without_user_in_word(word: str) -> str:

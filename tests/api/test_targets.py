@@ -292,7 +292,16 @@ def test_where_no_line_is_known_to_work_none_is_advised(target):
     assert len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize("text", ["wss://me:secret@example.org/mcp", "me:secret@example.org:1/mcp"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wss://me:secret@example.org/mcp",
+        "me:secret@example.org:1/mcp",
+        f"me:{'secret' * 50}@example.org:1/mcp",
+        b"http://me:secret@example.org/mcp",
+        b"http:me:secret@example.org",
+    ],
+)
 def test_an_address_that_is_refused_does_not_repeat_a_password(text):
     with nothing_left(), pytest.raises(TypeError) as refused:
         connect(text)
@@ -344,6 +353,14 @@ def test_a_url_that_is_refused_is_refused_with_the_line_that_works(target, right
         ("http://example.org/mcp#", "no fragment"),
         ("https://me:secret@example.org/mcp", "Authorization"),
         ("https://me@example.org/mcp", "Authorization"),
+        ("http:me:secret@a..b", r"'a\.\.b' is no URL"),
+        ("http:me:secret@example.org/mcp#part", "no fragment: 'example.org/mcp#part'"),
+        ("http:/me:secret@example.org/m cp", "is no URL"),
+        ("http:me:secret secret@a..b", "is no URL"),
+        ("http://me:secret/x@example.org/mcp", "'http://example.org/mcp' is no URL"),
+        ("http://me:secret\u2100@example.org/mcp", "is no URL"),
+        (f"http:me:{'secret' * 50}@a..b", "is no URL"),
+        (f"http://me:{'secret' * 50}@[a", "is no URL"),
     ],
 )
 def test_a_url_of_no_server_is_refused_before_anything_is_sent(target, why):
