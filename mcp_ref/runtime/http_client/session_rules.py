@@ -58,7 +58,8 @@ def _check_methods(whose: str, given: Any, base: type[Any], names: frozenset[str
         raise ValueError(
             f"{whose}, a {type(given).__name__}, has its own {', '.join(sorted(own))}, and that would not be "
             "called here: give what it adds to a request as headers=..., auth=... or session.auth; "
-            "to have lost requests sent again, connect with retry=Retry(5)"
+            "to have lost requests sent again, connect with retry=Retry(5); to wait for a shorter time, with "
+            "timeout=..."
         )
 
 

@@ -1,5 +1,6 @@
 """Which sessions are refused: those that can do more than would be done here."""
 
+import functools
 import ssl
 
 import pytest
@@ -76,6 +77,12 @@ def test_a_method_that_was_set_on_the_object_is_seen_too():
     session = requests.Session()
     session.send = lambda request, **options: None
     assert "the session, a Session, has its own send" in refusal(session)
+
+
+def test_who_only_meant_a_limit_of_time_is_told_how_to_set_one():
+    session = requests.Session()
+    session.request = functools.partial(session.request, timeout=10)
+    assert refusal(session).endswith("with timeout=...")
 
 
 class Connects(HTTPAdapter):
