@@ -47,7 +47,8 @@ SHOWN = 300
 _READ = 65536
 """Bytes of the longest body that is read for the error in it."""
 
-SECONDS_OF_A_DAY = 86400
+SECONDS_OF_AN_HOUR = 3600
+SECONDS_OF_A_DAY = 24 * SECONDS_OF_AN_HOUR
 
 _STATUS_WORDS = {
     401: "it wants to know who asks: write connect(url, auth=...)",
@@ -91,8 +92,11 @@ def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
 
 def _pause(seconds: float) -> str:
     """A pause in words: a server may name a date in the far future."""
-    days = round(seconds / SECONDS_OF_A_DAY)
-    return f"{seconds:g} s" if days < 2 else f"{days:,} days"
+    if seconds < SECONDS_OF_A_DAY:
+        return f"{seconds:g} s"
+    if seconds < 3 * SECONDS_OF_A_DAY:
+        return f"{seconds / SECONDS_OF_AN_HOUR:.0f} hours"
+    return f"{seconds / SECONDS_OF_A_DAY:,.0f} days"
 
 
 def _words_for(exchange: HttpExchange) -> str:

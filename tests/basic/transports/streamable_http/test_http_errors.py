@@ -163,12 +163,14 @@ def test_a_time_that_is_neither_seconds_nor_a_date_is_not_told(value):
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("100000", "try again in 100000 s"),
-        ("172800", "try again in 2 days"),
+        ("86399", "try again in 86399 s"),
+        ("100000", "try again in 28 hours"),
+        ("129600", "try again in 36 hours"),
+        ("259200", "try again in 3 days"),
         ("Fri, 31 Dec 9999 23:59:59 GMT", "try again in 2,912,150 days"),
     ],
 )
-def test_a_long_time_is_told_in_days(value, said, monkeypatch):
+def test_a_long_time_is_told_in_hours_or_days(value, said, monkeypatch):
     monkeypatch.setattr(http_errors, "time", SimpleNamespace(time=NOW.timestamp))
     assert said in str(refused(503, b"", f"Retry-After: {value}"))
 
