@@ -287,6 +287,8 @@ _NO_SPACES = _OTHERS["digit"] | _OTHERS["word"] | _OTHERS["rest"]
 _SMALL, _LARGE = (sum(1 << code for code in range(start, start + 26)) for start in (ord("a"), ord("A")))
 
 
+_IOTA_BELOW = "\u0345"
+"""The one character beyond ASCII that is no letter to Python, and equals letters with the flag `i`: iota's."""
 _WIDE_SPACES = [code for first, last in SPACES for code in range(max(first, 128), last + 1)]
 """The characters of the kind "space"."""
 _OTHER_CODES = 0x110000 - 128 - len(_WIDE_SPACES)
@@ -299,8 +301,10 @@ def _set_of(code: int) -> int:
         return 1 << code
     if code in _WIDE_SPACES:
         return _OTHERS["space"]
-    kinds = {"digit": str.isdecimal, "word": str.isalnum}
-    return _OTHERS[next((kind for kind, fits in kinds.items() if fits(chr(code))), "rest")]
+    char = chr(code)
+    if char.isdecimal():
+        return _OTHERS["digit"]
+    return _OTHERS["word" if char.isalnum() or char == _IOTA_BELOW else "rest"]
 
 
 def _steps(name: str, argument: Any) -> int:

@@ -1,7 +1,9 @@
 """runtime/typing/patterns: a search finds what the pattern means, and what could take long is not begun."""
 
+import _sre
 import re
 import time
+from re import _casefix
 
 import pytest
 from hypothesis import given, settings
@@ -91,6 +93,8 @@ COSTLY = [
     (r"^\s*\S+(\s+\S+)*\s*$", "a " * 15_000),
     (r"^(?:a(?=.*b))*$", "a" * 30_000),
     (r"(?i)^[k]*\u212a*K*x", "k" * 30_000),
+    (r"(?i)^(?:\u0345x|\u03b9x)+$", "\u03b9x" * 20 + "!"),
+    (r"(?i)^(?:\u0345x|[\u1fbe]x)+$", "\u0399x" * 20 + "!"),
     (r"(?a)^\d$", "1"),
     (r"^(?a:\D)\d$", "1"),
     ("^a++$", "a"),
@@ -247,3 +251,17 @@ def test_a_letter_of_either_case_begins_no_space():
     assert search(r"(?i)^\s*select\b[\s\S]*$", "SELECT " + "x" * 100_000)
     assert search("(?i)^k$", "\u212a")
     assert search("(?i)^s$", "\u017f")
+
+
+def test_characters_that_are_equal_with_the_flag_i_have_a_set_in_common():
+    """Else two ways on would seem to be apart where both are open: exponential time, estimated as linear."""
+    extra = _casefix._EXTRA_CASES
+    apart = []
+    for char in map(chr, range(0x110000)):
+        lower = _sre.unicode_tolower(ord(char))
+        upper = chr(lower).upper()
+        for other in {lower, *extra.get(lower, ()), *(map(ord, upper) if len(upper) == 1 else ())}:
+            either = [patterns._of_either_case(patterns._set_of(code)) for code in (ord(char), other)]
+            if not either[0] & either[1]:
+                apart.append((char, chr(other)))
+    assert apart == []
