@@ -38,6 +38,7 @@ from mcp_ref.runtime.typing.budget import Exhausted, budget
 from mcp_ref.runtime.typing.mismatch import Mismatch, summary
 from mcp_ref.runtime.typing.parts import equality_key
 from mcp_ref.runtime.typing.patterns import TooCostly, check, search
+from mcp_ref.runtime.untrusted_text import one_line
 
 __all__ = ["DIALECTS", "BadSchema", "Validator", "own_validator", "validator"]
 
@@ -95,9 +96,14 @@ class Validator:
         except RecursionError:
             raise Mismatch("validation was given up: schema and value are too deep") from None
         except Exception as problem:  # a reference to a missing part; a pattern that `re` cannot compile
-            raise Mismatch(f"the schema cannot be applied: {problem!s:.200}") from None
+            raise Mismatch(f"the schema cannot be applied: {_shown(problem)}") from None
         if errors:
-            raise Mismatch.all(Mismatch(f"{e.message:.200}", tuple(e.absolute_path)) for e in errors)
+            raise Mismatch.all(Mismatch(_shown(e.message), tuple(e.absolute_path)) for e in errors)
+
+
+def _shown(text: Any) -> str:
+    """Text from a schema, or from a package that quotes it, as a message may show it: short, on one line."""
+    return one_line(f"{text!s:.200}")[:200]
 
 
 def validator(schema: Any) -> Validator:
@@ -216,7 +222,7 @@ def _check_names(schema: Any) -> None:
 
 def _about_pattern(where: str, pattern: str, cause: Any) -> str:
     """The schema may be right all the same: its pattern may be of a dialect that has more than ours."""
-    said = f"{pattern[:60]!r}: {cause!s:.200}"
+    said = f"{pattern[:60]!r}: {cause}"
     return f"the pattern at {where} is invalid, or its dialect is not supported: {said}"
 
 
@@ -271,7 +277,7 @@ def _resolved(base: str, target: str) -> str:
     try:
         resolved = urldefrag(urljoin(base, target)).url if len(target) <= MAX_URI_CHARACTERS else target
     except ValueError as problem:
-        raise BadSchema(f"{target[:100]!r} is not a URI: {problem}") from None
+        raise BadSchema(f"{target[:100]!r} is not a URI: {_shown(problem)}") from None
     if len(resolved) > MAX_URI_CHARACTERS:
         raise BadSchema(f"{target[:100]!r} is a URI of more than {MAX_URI_CHARACTERS} characters")
     return resolved
@@ -289,10 +295,10 @@ def _check_by_dialect(checker_class: Any, registry: Any, schema: Any) -> None:
     except RecursionError:
         raise BadSchema("the schema is too deep to be checked") from None
     if problem is not None:
-        where = "/" + "/".join(str(p) for p in problem.absolute_path)
+        where = _shown("/" + "/".join(map(str, problem.absolute_path)))
         if problem.cause is not None:  # of the formats, only `regex` is checked
             raise BadSchema(_about_pattern(where, problem.instance, problem.cause))
-        raise BadSchema(f"not a valid schema at {where}: {problem.message:.200}")
+        raise BadSchema(f"not a valid schema at {where}: {_shown(problem.message)}")
 
 
 @functools.cache

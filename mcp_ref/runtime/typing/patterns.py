@@ -28,6 +28,7 @@ from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
 
 from mcp_ref.runtime.typing.ecma262 import SPACES, translated
+from mcp_ref.runtime.untrusted_text import one_line
 
 __all__ = ["TooCostly", "check", "search", "work"]
 
@@ -93,19 +94,22 @@ def _work(pattern: str, length: int) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
-    """A pattern as Python's, compiled, and as CPython's tree. Raises re.error, TooCostly."""
+    """A pattern as Python's, compiled, and as CPython's tree. Raises re.error, TooCostly.
+
+    The message of either may be printed: what it has of the pattern is short, and escaped.
+    """
     # CPython's own parser: there is no public one, and to guess what a pattern costs would be worse.
     from re import _parser  # type: ignore[attr-defined]
 
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise TooCostly(f"the pattern {pattern[:60]!r}... has more than {MAX_PATTERN_CHARACTERS} characters")
-    ours = translated(pattern)
-    if len(ours) > MAX_TRANSLATED_CHARACTERS:
-        raise TooCostly(f"the pattern {pattern[:60]!r} has too many classes of characters")
     try:
+        ours = translated(pattern)
+        if len(ours) > MAX_TRANSLATED_CHARACTERS:
+            raise TooCostly(f"the pattern {pattern[:60]!r} has too many classes of characters")
         return re.compile(ours), _parser.parse(ours)
     except re.error as problem:  # without its position, which is one in the translation
-        raise re.error(problem.msg) from None
+        raise re.error(one_line(problem.msg)[:200]) from None
     except (OverflowError, RecursionError) as problem:
         raise re.error(str(problem)) from None
 

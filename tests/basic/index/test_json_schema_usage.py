@@ -165,6 +165,50 @@ def test_what_is_no_json(schema):
     assert refused(schema).startswith("a schema is JSON: ")
 
 
+RAW = "\x1b[2J\u202e\n\ud800"
+"""What clears a screen, turns the direction of writing, begins a line, and cannot be encoded."""
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": rf"\p{{{RAW}}}"},
+        {"pattern": r"[\udfff-\ud800]"},
+        {"$schema": "http://json-schema.org/draft-04/schema", "patternProperties": {rf"\p{{{RAW}}}": {}}},
+        {"properties": {RAW: {"type": 5}}},
+        {"properties": {RAW: {"pattern": "("}}},
+        {"properties": {RAW * 1000: {"type": 5}}},
+        {"$id": "http://x/", "items": {"$id": "http://\x1b\u202e\u2100/"}},
+        {"$id": "http://x/", "items": {"$ref": f"http://[{RAW}/"}},
+        {"$ref": RAW},
+        {"$ref": f"#/{RAW}"},
+        {"$schema": RAW},
+        {"type": RAW},
+    ],
+)
+def test_a_schema_that_is_refused_steers_no_terminal(schema):
+    said = refused(schema)
+    assert said.isprintable()
+    assert len(said) < 500
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"$schema": "http://json-schema.org/draft-03/schema", "type": RAW}, 1),
+        ({"$ref": f"#{RAW}"}, 1),
+        ({"enum": [RAW]}, RAW + "a"),
+        ({"properties": {RAW: {"type": "string"}}}, {RAW: 1}),
+        ({"pattern": RAW.replace("[", "")}, "a"),
+        ({"dependentRequired": {RAW: [RAW + "a"]}}, {RAW: 1}),
+    ],
+)
+def test_a_value_that_does_not_fit_steers_no_terminal(schema, value):
+    said = told(schema, value)
+    assert said.isprintable()
+    assert len(said) < 500
+
+
 def test_true_and_false_are_schemas():
     assert accepts(True, {"any": "thing"})
     assert not accepts(False, None)

@@ -227,6 +227,34 @@ def test_what_is_no_pattern_is_said_to_be_none(pattern):
         work(pattern, 1)
 
 
+RAW = "\x1b[2J\u202e\n"
+"""What clears a screen, turns the direction of writing, and begins a line."""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        (rf"\p{{{RAW}}}", r"the property \p{\x1b[2J\u202e\n} is not supported"),
+        (r"[\udfff-\ud800]", r"bad character range \udfff-\ud800"),
+        (r"[\n-\t]", r"bad character range \n-\t"),
+        ("(?\x1b)", r"unknown extension ?\x1b"),
+        ("(?<\x1b>a)", r"bad character in group name '\x1b'"),
+    ],
+)
+def test_the_message_about_a_pattern_may_be_printed(pattern, said):
+    """A stranger wrote the pattern, and the message may go to a terminal."""
+    with pytest.raises(re.error) as caught:
+        patterns.check(pattern)
+    assert str(caught.value) == said
+    assert str(caught.value).isprintable()
+
+
+def test_the_message_about_a_pattern_is_short():
+    with pytest.raises(re.error) as caught:
+        patterns.check(f"(?<{'-' * 4000}>a)")
+    assert len(str(caught.value)) == 200
+
+
 SEMANTIC_VERSION = (
     r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
