@@ -79,10 +79,15 @@ class Validator:
     def __init__(self, schema: Any, is_trusted: bool = False) -> None:
         """Raises BadSchema. `is_trusted`: the patterns are the author's own (runtime/typing/patterns)."""
         _check_size(schema)
-        _check_references(schema)
         checker_class, registry = _machinery(_dialect(schema), is_trusted)
-        _check_by_dialect(checker_class, registry, schema)
-        _check_names(schema)
+        try:
+            # No limit of references: the dialect's schema refers to itself for each part of this schema.
+            with budget().limited(math.inf, MAX_VALIDATION_SECONDS):
+                _check_references(schema)
+                _check_by_dialect(checker_class, registry, schema)
+                _check_names(schema)
+        except Exhausted as exhausted:
+            raise BadSchema(f"the check of the schema was given up: {exhausted.reason}") from None
         self.schema = schema
         self._checker = checker_class(schema, registry=registry)
 
@@ -214,6 +219,7 @@ def _check_names(schema: Any) -> None:
     """Check the names of `patternProperties`: not each dialect's own schema says that these are patterns."""
     named = (part.get("patternProperties") for part, _ in _parts_with_base(schema))
     for pattern in itertools.chain.from_iterable(names for names in named if isinstance(names, dict)):
+        budget().spend()
         try:
             check(pattern)
         except (re.error, TooCostly) as problem:
@@ -237,6 +243,7 @@ def _parts_with_base(schema: Any) -> Iterator[tuple[dict[str, Any], str]]:
     """Every object within a schema that may be a schema, with the base URI of its references."""
     stack: list[tuple[Any, str]] = [(schema, "")]
     while stack:
+        budget().spend()
         node, base = stack.pop()
         if isinstance(node, list):
             stack.extend((item, base) for item in node)
@@ -286,12 +293,8 @@ def _resolved(base: str, target: str) -> str:
 def _check_by_dialect(checker_class: Any, registry: Any, schema: Any) -> None:
     """Check a schema by the schema of its dialect. Raises BadSchema.  # spec: basic/index/schema-valid"""
     try:
-        # No limit of references: the dialect's schema refers to itself for each part of this schema.
-        with budget().limited(math.inf, MAX_VALIDATION_SECONDS):
-            checker = checker_class(checker_class.META_SCHEMA, registry=registry, format_checker=_formats())
-            problem = next(checker.iter_errors(schema), None)
-    except Exhausted as exhausted:
-        raise BadSchema(f"the check of the schema was given up: {exhausted.reason}") from None
+        checker = checker_class(checker_class.META_SCHEMA, registry=registry, format_checker=_formats())
+        problem = next(checker.iter_errors(schema), None)
     except RecursionError:
         raise BadSchema("the schema is too deep to be checked") from None
     if problem is not None:

@@ -51,6 +51,8 @@ class Budget:
 
     def __exit__(self, *exception: object) -> None:
         self._depth -= 1
+        if self._depth == 0:  # one search, between two validations, has no limits
+            self._steps_left = self._clock_end = math.inf
 
     def spend(self, steps: int = 0) -> None:
         """Count steps, and look at the time. Raises Exhausted."""

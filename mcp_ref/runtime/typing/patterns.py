@@ -27,6 +27,7 @@ import re
 from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
 
+from mcp_ref.runtime.typing.budget import budget
 from mcp_ref.runtime.typing.ecma262 import SPACES, translated
 from mcp_ref.runtime.untrusted_text import one_line
 
@@ -42,6 +43,8 @@ MAX_TRANSLATED_CHARACTERS = 4 * MAX_PATTERN_CHARACTERS
 """Characters of a pattern as Python has it, where `\\p{L}` alone has two thousand."""
 MAX_NESTED_REPETITIONS = 5
 """Levels of repetitions within repetitions; a pattern with more counts as endless."""
+MAX_RANGE_CHARACTERS = 4_000_000
+"""Characters in the ranges of all classes together: compiling them takes up to a third of a second."""
 RANGES_OF_A_STEP = 16
 """Ranges beyond the first 65,536 characters that are tried in the time of a step."""
 
@@ -53,7 +56,7 @@ class TooCostly(ValueError):
 def search(pattern: str, text: str, *, is_trusted: bool = False) -> bool:
     """Whether the pattern is found anywhere in the text. `is_trusted`: the pattern is an author's own.
 
-    Raises TooCostly, or re.error.
+    Raises TooCostly, re.error, or Exhausted in a validation that has taken too long.
     """
     length = len(text)
     # Rounded up for long texts, so that one estimate serves many of them.
@@ -71,7 +74,10 @@ def check(pattern: str) -> bool:
 
 
 def work(pattern: str, length: int) -> float:
-    """Steps that a search may take in a text of this length, at most. Raises re.error, TooCostly."""
+    """Steps that a search may take in a text of this length, at most.
+
+    Raises re.error, TooCostly, or Exhausted where the estimate itself takes too long (runtime/typing/budget).
+    """
     compiled, tree = _parsed(pattern)
     if compiled.flags & ~_FLAGS:
         return math.inf
@@ -107,11 +113,27 @@ def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
         ours = translated(pattern)
         if len(ours) > MAX_TRANSLATED_CHARACTERS:
             raise TooCostly(f"the pattern {pattern[:60]!r} has too many classes of characters")
-        return re.compile(ours), _parser.parse(ours)
+        tree = _parser.parse(ours)
+        if _range_characters(tree) > MAX_RANGE_CHARACTERS:
+            raise TooCostly(f"the pattern {pattern[:60]!r} has too many characters in its classes")
+        return re.compile(ours), tree
     except re.error as problem:  # without its position, which is one in the translation
         raise re.error(one_line(problem.msg)[:200]) from None
     except (OverflowError, RecursionError) as problem:
         raise re.error(str(problem)) from None
+
+
+def _range_characters(tree: Any) -> int:
+    """How many characters the ranges of a tree have: `re` visits each, up to U+FFFF, to compile its class."""
+    total, parts = 0, [tree]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, tuple) and str(part[0]) == "RANGE":
+            first, last = part[1]
+            total += max(0, min(last, 0xFFFF) - first)
+        elif part is not None and not isinstance(part, int):
+            parts.extend(part)
+    return total
 
 
 # ---------------------------------------------------------------------------- the estimate
@@ -173,6 +195,7 @@ class _Estimate:
 
     def sequence(self, nodes: Any, after: _Next, flags: int, last: bool = False) -> _Part:
         """The cost of parts one after another. `last`: where they end, the search has succeeded."""
+        budget().spend()  # the estimate takes a second or two for some patterns
         whole = _EMPTY
         for node in reversed(list(nodes)):
             whole = self._part(node, whole.before(after), flags, last).and_then(whole)
@@ -292,7 +315,7 @@ _SMALL, _LARGE = (sum(1 << code for code in range(start, start + 26)) for start 
 
 
 _IOTA_BELOW = "\u0345"
-"""The one character beyond ASCII that is no letter to Python, and equals letters with the flag `i`: iota's."""
+"""Another case of the letter iota, for the flag `i`; Python does not count it as a letter."""
 _WIDE_SPACES = [code for first, last in SPACES for code in range(max(first, 128), last + 1)]
 """The characters of the kind "space"."""
 _OTHER_CODES = 0x110000 - 128 - len(_WIDE_SPACES)

@@ -586,6 +586,45 @@ def test_the_check_of_a_schema_ends_in_time(monkeypatch):
     assert time.thread_time() - begun < 5
 
 
+WIDE = "(?i)" + "[\u0100-\ufff0]" * 50
+"""A pattern that takes a quarter of a second to be compiled."""
+OLD = "http://json-schema.org/draft-04/schema"
+
+
+@pytest.mark.spec("basic/index/schema-validation-bounds")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$schema": OLD, "patternProperties": {f"{WIDE}{n}": {} for n in range(20)}},
+        {"$schema": NEWEST, "patternProperties": {f"{WIDE}{n}b": {} for n in range(20)}},
+        {"anyOf": [{"pattern": f"{WIDE}{n}c"} for n in range(20)]},
+        {
+            "$id": "http://x/" + "a/" * 480,
+            "anyOf": [{"$id": "../" * 10} for _ in range(15_000)],
+            "$ref": "http://example.com/",  # refused for this, once it is reached
+        },
+    ],
+    ids=["names, which the dialect does not check", "names", "patterns", "references"],
+)
+def test_each_part_of_the_check_of_a_schema_ends_in_time(monkeypatch, schema):
+    monkeypatch.setattr(validators, "MAX_VALIDATION_SECONDS", 0.1)
+    begun = time.thread_time()
+    said = refused(schema)
+    assert said == "the check of the schema was given up: it takes longer than 0.1 seconds"
+    assert time.thread_time() - begun < 1.5
+
+
+@pytest.mark.spec("basic/index/schema-validation-bounds")
+def test_a_pattern_that_takes_long_to_estimate_ends_in_time(monkeypatch):
+    schema = {"pattern": "(" * 5 + "ab" * 2000 + "){1,2}" * 5}
+    made = validator(schema)
+    monkeypatch.setattr(validators, "MAX_VALIDATION_SECONDS", 0.1)
+    begun = time.thread_time()
+    with pytest.raises(Mismatch, match=r"it takes longer than 0\.1 seconds"):
+        made.check("a" * 100)
+    assert time.thread_time() - begun < 0.7
+
+
 @pytest.mark.spec("basic/index/schema-validation-bounds")
 def test_a_long_schema_is_refused():
     assert refused({"enum": ["x" * 1000] * 1100}) == "the schema has more than 1048576 bytes"

@@ -37,6 +37,13 @@ def test_a_validation_within_another_has_the_budget_of_the_outermost():
         budget().spend(1)
 
 
+def test_between_two_validations_there_are_no_limits():
+    with budget().limited(0, 0.0), pytest.raises(Exhausted):
+        budget().spend(1)
+    budget().spend(1)
+    budget().spend()
+
+
 def test_each_thread_has_its_own():
     with budget().limited(0):
         spent = []

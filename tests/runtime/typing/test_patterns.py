@@ -1,6 +1,7 @@
 """runtime/typing/patterns: a search finds what the pattern means, and what could take long is not begun."""
 
 import _sre
+import math
 import re
 import time
 from re import _casefix
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_ref.runtime.typing import patterns
+from mcp_ref.runtime.typing.budget import Exhausted, budget
 from mcp_ref.runtime.typing.patterns import MAX_PATTERN_CHARACTERS, MAX_SEARCH_STEPS, TooCostly, search, work
 
 letters = st.sampled_from("abc")
@@ -142,6 +144,27 @@ def test_many_ranges_count_for_more_than_one_step():
         search(r"\p{L}", "!" * 2_000_000)
     with pytest.raises(TooCostly, match="has too many classes of characters"):
         search(r"\p{L}" * 100, "a")
+
+
+@pytest.mark.parametrize(
+    "piece", ["[\u0100-\ufff0]", "[^\\0-\uff00]", "[a-\U0010fff0]", r"\p{Co}", "(?:[\u0100-\ufff0]|a){0,2}"]
+)
+@pytest.mark.parametrize("start", ["", "(?i)", "(?i)^"])
+def test_wide_ranges_are_not_compiled_by_the_thousand(piece, start):
+    begun = time.thread_time()
+    with pytest.raises(TooCostly, match="has too many characters in its classes"):
+        patterns.check(start + piece * (700 if piece == r"\p{Co}" else 180))
+    assert time.thread_time() - begun < 1
+    begun = time.thread_time()
+    assert patterns.check(start + piece * 40)
+    assert time.thread_time() - begun < 1
+
+
+def test_an_estimate_ends_with_the_validation_that_it_is_for():
+    begun = time.thread_time()
+    with budget().limited(math.inf, 0.1), pytest.raises(Exhausted):
+        work("(" * 5 + "ab" * 2300 + "){1,2}" * 5, 1000)
+    assert time.thread_time() - begun < 0.7
 
 
 def test_what_is_refused_is_said():
