@@ -13,11 +13,12 @@ with the flag `u`, which JSON Schema recommends: a character is a whole code poi
     (?<name>...) \k<name>    a group with a name, and what it matched        -> (?P<name>...) (?P=name)
     \u{1F600} \ud83d\ude00   a character; \cJ, too                           -> the character
 
-What ECMA-262 does not have, and Python does (``\A``, `(?i)`, `a++`), means what it means in Python. `(?x)` is
-refused: a bracket in a comment would be taken for a class. So is what Python does not have: properties other
-than categories (``\p{Script=Greek}``), and look-behinds of any length. Two differences remain. A
-back-reference to a group that took no part fails, and in ECMA-262 it is empty. A group in a repetition keeps
-what it matched in an earlier round.
+What ECMA-262 does not have, and Python does (``\A``, `(?i)`, `a++`), means what it means in Python. Comments
+are refused, `(?#...)` and those of `(?x)`: a bracket in one would be taken for a class. So is what Python
+does not have: properties other than categories (``\p{Script=Greek}``), look-behinds of any length, and
+back-references before the end of their group (``\k<a>(?<a>b)``). Two differences remain. A back-reference to
+a group that took no part fails, and in ECMA-262 it is empty. A group in a repetition keeps what it matched in
+an earlier round.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ _CHANGING = re.compile(
     (?P<escape> {_ESCAPE} )
     | (?P<set> \[ (?P<not>\^?) (?P<members> (?: \\. | [^\\\]] )*+ ) (?P<closed> \]? ) )
     | (?P<named> \(\?< (?![=!]) )
-    | (?P<flags> \(\? (?P<on>[a-zA-Z]*) -? (?P<off>[a-zA-Z]*) (?P<rest>[:)]) )
+    | (?P<comment> \(\?\# )
+    | (?P<flags> \(\? (?P<on>[a-zA-Z]*+) -? (?P<off>[a-zA-Z]*+) (?P<rest>[:)]) )
     | (?P<open> \( )
     | (?P<close> \) )
     | (?P<end> \$ )
@@ -87,6 +89,8 @@ class _Scan:
                 if not found["closed"]:
                     raise re.error("unterminated character set")
                 return _class(_members(found["members"]), bool(found["not"]))
+            case "comment":
+                raise re.error("comments are not supported")
             case "end":
                 return "$" if "m" in self.flags[-1] else r"\Z"
             case "any":

@@ -1,6 +1,8 @@
 """runtime/typing/ecma262: a pattern means to Python what it means to ECMA-262, or is refused."""
 
+import contextlib
 import re
+import time
 import unicodedata
 import warnings
 
@@ -103,6 +105,12 @@ REFUSED = [
     (r"[\k]", r"bad escape \k"),
     (r"\c1", r"bad escape \c"),
     ("(?x) a # [", "the flag x is not supported"),
+    ("(?#[)a]", "comments are not supported"),
+    ("(?#[)$(?#])x", "comments are not supported"),
+    ("(?iiiiiiiiiiiix)[ #]", "the flag x is not supported"),
+    (r"\k<a>(?<a>b)", "unknown group name"),
+    (r"(?<a>\k<a>b)", "cannot refer to an open group"),
+    (r"\1(b)", "invalid group reference"),
     (r"\k", "missing group name"),
     ("(?<a$>a)", "bad character in group name"),
     (")$", "unbalanced parenthesis"),
@@ -125,6 +133,15 @@ def test_any_text_is_translated_or_refused_and_nothing_is_printed(text):
             re.compile(translated(text))
         except (re.error, OverflowError):
             return
+
+
+@pytest.mark.parametrize("piece", ["a", "(?", "(?a", "(?a-", "[", r"\p{", r"\u{1", r"\k<", "(?<", "a)", "-"])
+@pytest.mark.parametrize("start", ["", "(?", "(?a-", "[", r"\p{", r"\u{", r"\k<"])
+def test_a_translation_takes_linear_time(piece, start):
+    begun = time.thread_time()
+    with contextlib.suppress(re.error):
+        translated(start + piece * 40_000 + "|")
+    assert time.thread_time() - begun < 2
 
 
 def is_space(char):
