@@ -229,28 +229,64 @@ def _hexadecimal(digits: str) -> int:
 
 _LONG_NAMES = {
     "Letter": "L",
-    "Uppercase_Letter": "Lu",
-    "Lowercase_Letter": "Ll",
     "Mark": "M",
     "Number": "N",
-    "Decimal_Number": "Nd",
     "Punctuation": "P",
     "Symbol": "S",
     "Separator": "Z",
+    "Uppercase_Letter": "Lu",
+    "Lowercase_Letter": "Ll",
+    "Titlecase_Letter": "Lt",
+    "Cased_Letter": "LC",
+    "Modifier_Letter": "Lm",
+    "Other_Letter": "Lo",
+    "Nonspacing_Mark": "Mn",
+    "Spacing_Mark": "Mc",
+    "Enclosing_Mark": "Me",
+    "Combining_Mark": "M",
+    "Decimal_Number": "Nd",
+    "digit": "Nd",
+    "Letter_Number": "Nl",
+    "Other_Number": "No",
+    "Connector_Punctuation": "Pc",
+    "Dash_Punctuation": "Pd",
+    "Other_Punctuation": "Po",
+    "punct": "P",
+    "Open_Punctuation": "Ps",
+    "Close_Punctuation": "Pe",
+    "Initial_Punctuation": "Pi",
+    "Final_Punctuation": "Pf",
+    "Math_Symbol": "Sm",
+    "Currency_Symbol": "Sc",
+    "Modifier_Symbol": "Sk",
+    "Other_Symbol": "So",
+    "Space_Separator": "Zs",
+    "Line_Separator": "Zl",
+    "Paragraph_Separator": "Zp",
     "Other": "C",
+    "Control": "Cc",
+    "cntrl": "Cc",
+    "Format": "Cf",
+    "Surrogate": "Cs",
+    "Private_Use": "Co",
+    "Unassigned": "Cn",
 }
-"""The general categories whose long names are used; the others are known by their short ones."""
+"""The long names of the general categories, and their other names, as in ECMA-262's table of them."""
 
 
 def _property(text: str) -> Ranges | None:
     """The characters of a property, from the text between the braces; None for a property we do not know."""
-    name = text.removeprefix("General_Category=").removeprefix("gc=")
+    property_name, _, value = text.partition("=")
+    name = value if property_name in ("General_Category", "gc") else text
     return _categories().get(_LONG_NAMES.get(name, name))
 
 
 @functools.cache
 def _categories() -> dict[str, Ranges]:
-    """The characters of each general category, by its name of one letter or two."""
+    """The characters of each general category, by its name of one letter or two.
+
+    `LC`, too, is one of ECMA-262's: letters that have cases.
+    """
     import unicodedata  # of a megabyte, and most schemas have no such pattern
 
     found: dict[str, Ranges] = {}
@@ -260,4 +296,4 @@ def _categories() -> dict[str, Ranges]:
         codes = list(run)
         for key in (name, name[0]):
             found.setdefault(key, []).append((codes[0], codes[-1]))
-    return found
+    return found | {"LC": [*found["Lu"], *found["Ll"], *found["Lt"]]}

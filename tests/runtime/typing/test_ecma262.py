@@ -90,8 +90,39 @@ def test_a_pattern_means_what_ecma_262_says(pattern, matches, others):
     assert [text for text in others if found(pattern, text)] == []
 
 
+CATEGORIES = """
+    L Letter | LC Cased_Letter | Lu Uppercase_Letter | Ll Lowercase_Letter | Lt Titlecase_Letter
+    Lm Modifier_Letter | Lo Other_Letter | M Mark Combining_Mark | Mn Nonspacing_Mark | Mc Spacing_Mark
+    Me Enclosing_Mark | N Number | Nd Decimal_Number digit | Nl Letter_Number | No Other_Number
+    P Punctuation punct | Pc Connector_Punctuation | Pd Dash_Punctuation | Ps Open_Punctuation
+    Pe Close_Punctuation | Pi Initial_Punctuation | Pf Final_Punctuation | Po Other_Punctuation | S Symbol
+    Sm Math_Symbol | Sc Currency_Symbol | Sk Modifier_Symbol | So Other_Symbol | Z Separator
+    Zs Space_Separator | Zl Line_Separator | Zp Paragraph_Separator | C Other | Cc Control cntrl | Cf Format
+    Cs Surrogate | Co Private_Use | Cn Unassigned
+"""
+"""The general categories of ECMA-262, each with its other names, as in the table of their values."""
+
+
+@pytest.mark.parametrize("line", re.split(r"[|\n]", CATEGORIES.strip()), ids=str.strip)
+def test_each_general_category_has_all_of_its_names(line):
+    short, *others = line.split()
+    kinds = ("Lu", "Ll", "Lt") if short == "LC" else (short,)
+    expected = re.compile(translated(rf"\p{{{short}}}"))
+    for code in range(0, 0x110000, 7):
+        is_in = unicodedata.category(chr(code)).startswith(kinds)
+        assert (expected.search(chr(code)) is not None) is is_in
+    for name in others:
+        for start in ("", "gc=", "General_Category="):
+            assert translated(rf"\p{{{start}{name}}}") == expected.pattern
+
+
 REFUSED = [
     (r"\p{Script=Greek}", r"the property \p{Script=Greek} is not supported"),
+    (r"\p{gc=gc=L}", r"the property \p{gc=gc=L} is not supported"),
+    (r"\p{General_Category=gc=L}", r"the property \p{General_Category=gc=L} is not supported"),
+    (r"\p{=L}", r"the property \p{=L} is not supported"),
+    (r"\p{gc}", r"the property \p{gc} is not supported"),
+    (r"\p{letter}", r"the property \p{letter} is not supported"),
     (r"[\p{Emoji}]", r"the property \p{Emoji} is not supported"),
     (r"\p", r"the property \p is not supported"),
     (r"\p{L", r"the property \p is not supported"),
