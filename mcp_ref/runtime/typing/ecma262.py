@@ -26,6 +26,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import unicodedata
 from typing import TypeAlias
 
 __all__ = ["SPACES", "Ranges", "translated"]
@@ -287,8 +288,6 @@ def _categories() -> dict[str, Ranges]:
 
     `LC`, too, is one of ECMA-262's: letters that have cases.
     """
-    import unicodedata  # of a megabyte, and most schemas have no such pattern
-
     found: dict[str, Ranges] = {}
     for name, run in itertools.groupby(
         range(_LAST_CODE + 1), key=lambda code: unicodedata.category(chr(code))
