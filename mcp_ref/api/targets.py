@@ -328,7 +328,8 @@ def _check_url(url: str) -> None:
     advice = f"; write {right}" if right is not None else ""
     if parts.username is not None or parts.password is not None:
         raise ValueError(f"credentials do not belong into a URL, but into an Authorization header{advice}")
-    shown = _without_user_in_word(url)[:200]  # `http:me:secret@a` has a user, but not for `urlsplit`
+    # `http:me:secret@a` has a user, though not for `urlsplit`; `https://a/@b/mcp` has none.
+    shown = (url if parts.netloc else _without_user_in_word(url))[:200]
     if parts.fragment or url.endswith("#"):
         raise ValueError(f"the URL of a server has no fragment: {shown!r}{advice}")
     if not parts.hostname or not is_url(url) or not url.replace(" ", "\n").isprintable():
@@ -348,6 +349,9 @@ def _split(url: str) -> SplitResult:
 
 def _without_user(text: str) -> str:
     """A text without possible passwords: without the part of a URL before `@`, even if it has no scheme."""
+    scheme, slashes, rest = text.partition("://")
+    if slashes and "@" in rest:  # a password may have spaces in it
+        text = f"{scheme}://{rest.rpartition('@')[2]}"
     return " ".join(map(_without_user_in_word, text.split(" ")))[:200]
 
 

@@ -300,12 +300,21 @@ def test_where_no_line_is_known_to_work_none_is_advised(target):
         f"me:{'secret' * 50}@example.org:1/mcp",
         b"http://me:secret@example.org/mcp",
         b"http:me:secret@example.org",
+        "wss://me:a secret@example.org/mcp",
+        b"http://me:a secret@example.org/mcp",
     ],
 )
 def test_an_address_that_is_refused_does_not_repeat_a_password(text):
     with nothing_left(), pytest.raises(TypeError) as refused:
         connect(text)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["https://example.org/@a/mcp#top", "https://example.org/@a/my server/mcp"])
+def test_an_at_sign_in_the_path_of_a_url_hides_nothing_of_it(url):
+    with pytest.raises(ValueError, match="URL") as refused:
+        connect(url)
+    assert repr(url) in str(refused.value)
 
 
 def test_what_has_an_at_sign_and_is_no_url_is_repeated_whole():

@@ -11,8 +11,8 @@ with its method, URL, headers and body, which it may sign; only headers are take
 protocol cannot be set.
 
 Errors      TypeError, ValueError for settings that make no sense; none of them repeats a header's value.
-            LocalError for what the environment says (routes), and for an `auth` that would do more than add
-            headers.
+            LocalError for what the environment says (routes, and a login in ~/.netrc that cannot be sent),
+            and for an `auth` that would do more than add headers, or adds one that cannot be sent.
 Threads     plain data once it is made, except the cookies, which have a lock of their own.
 """
 
@@ -30,6 +30,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from requests.auth import HTTPBasicAuth
 from requests.cookies import extract_cookies_to_jar, get_cookie_header
+from requests.exceptions import InvalidHeader
 from requests.structures import CaseInsensitiveDict
 from requests.utils import get_netrc_auth
 
@@ -149,7 +150,7 @@ class Settings:
 
     def _netrc_header(self, headers: Headers) -> dict[str, str]:
         """The Authorization header of ~/.netrc, if nothing else sets one."""
-        if not self.session.trust_env or self.session.auth is not None or _has_authorization(headers):
+        if not self.session.trust_env or self.session.auth or _has_authorization(headers):
             return {}
         login = get_netrc_auth(self.url)
         try:
@@ -180,8 +181,10 @@ class Settings:
         if not auth or _has_authorization(headers):  # requests takes an empty one for none, too
             return headers
         request = _by_auth(auth, _unsigned(method, url, headers, body))
+        # Only what it changed: a cookie of the server's, for one, is not the fault of the auth.
+        changed = {name: value for name, value in request.headers.items() if headers.get(name) != value}
         try:
-            return merge_headers(dict(headers), _settable(request.headers))
+            return merge_headers(dict(headers), _settable(changed))
         except ValueError as problem:
             raise _refused_auth(auth, f"sets what cannot be sent: {problem}") from None
 
@@ -247,8 +250,8 @@ def _by_auth(auth: Any, plain: requests.PreparedRequest) -> requests.PreparedReq
         raise _refused_auth(auth, "is neither a function nor a name with a password")
     try:
         request = sign(plain.copy())
-    except UnicodeEncodeError:  # it holds the password
-        raise _refused_auth(auth, NOT_SENDABLE) from None
+    except (UnicodeEncodeError, InvalidHeader):  # it holds the password, or a value
+        raise _refused_auth(auth, "cannot write the headers of this request") from None
     if not isinstance(request, requests.PreparedRequest):
         raise _refused_auth(auth, "does not return the request")
     if any(request.hooks.values()):

@@ -11,6 +11,7 @@ from web import certificate, web
 
 from mcp_ref import connect
 from mcp_ref.runtime.errors import ConnectionClosed, LocalError
+from mcp_ref.runtime.http_client import settings as settings_module
 from mcp_ref.runtime.http_client.client import HttpClient
 from mcp_ref.runtime.http_client.settings import Settings, merge_headers
 
@@ -162,6 +163,16 @@ def test_an_auth_that_would_do_more_than_add_headers_is_refused(at, auth, said):
     assert "secret" not in str(refused.value)
 
 
+def test_a_cookie_that_is_odd_is_no_fault_of_the_auth(at):
+    session = requests.Session()
+    session.auth = _bearer
+    session.cookies.set("route", "a\x7fb", domain="server.example")
+    settings = at("http://server.example/mcp", session=session).settings
+    headers = settings.headers({})
+    assert headers["Cookie"] == "route=a\x7fb"
+    assert settings.signed("POST", settings.url, headers, b"")["Cookie"] == "route=a\x7fb"
+
+
 def _returns_nothing(request):
     request.headers["X-Signature"] = "1"
 
@@ -180,7 +191,8 @@ def _sets(name, value):
         (_returns_nothing, "a function, does not return the request"),
         ("secret", "a str, is neither a function nor a name with a password"),
         (["me", "secret"], "a list, is neither a function"),
-        (("me", "secret\u2603"), "a tuple, has a character that no header may"),
+        (("me", "secret\u2603"), "a tuple, cannot write the headers of this request"),
+        (lambda r: r.prepare_headers({"X-Api-Key": " secret"}), "cannot write the headers of this request"),
         (_sets("X-Signature", "secret\r\nX: y"), "sent: the value of the header X-Signature holds"),
         (_sets("X-Signature", "secret\u2603"), "sent: the value of the header X-Signature holds"),
         (_sets(b"X-Signature", b"secret\n"), "sent: the value of the header X-Signature holds"),
@@ -281,6 +293,15 @@ def test_a_netrc_is_used_where_nobody_says_better(at, tmp_path):
             None,
         ]
         session.close()
+
+
+def test_a_netrc_is_used_if_the_auth_of_the_session_is_empty(at, tmp_path):
+    (tmp_path / ".netrc").write_text("machine server.example login me password pw\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    session = requests.Session()
+    session.auth = ()
+    settings = at("http://server.example/", session=session).settings
+    assert settings.headers({})["authorization"] == "Basic bWU6cHc="
 
 
 def test_a_netrc_whose_password_cannot_be_sent_is_refused_without_it(at, tmp_path):
@@ -455,6 +476,13 @@ def test_a_connection_that_is_put_back_while_the_exchanges_are_closed_ends_too(a
 
 
 # ----------------------------------------------------------------------- other URLs of the server
+
+
+def test_another_url_has_no_target_if_what_would_be_sent_names_another_server(at, monkeypatch):
+    settings = at("http://here.example/mcp").settings
+    there = requests.Request("POST", "http://there.example/mcp").prepare()
+    monkeypatch.setattr(settings_module, "_prepared", lambda url: there)
+    assert settings.target_of("http://here.example/b") is None
 
 
 @pytest.mark.parametrize(
