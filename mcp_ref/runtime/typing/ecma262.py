@@ -13,12 +13,11 @@ with the flag `u`, which JSON Schema recommends: a character is a whole code poi
     (?<name>...) \k<name>    a group with a name, and what it matched        -> (?P<name>...) (?P=name)
     \u{1F600} \ud83d\ude00   a character; \cJ, too                           -> the character
 
-What ECMA-262 does not have, and Python does (``\A``, `(?i)`, `a++`), means what it means in Python. Comments
+What ECMA-262 does not have, and Python does (`\A`, `(?i)`, `a++`), means what it means in Python. Comments
 are refused, `(?#...)` and those of `(?x)`: a bracket in one would be taken for a class. So is what Python
-does not have: properties other than categories (``\p{Script=Greek}``), look-behinds of any length, and
-back-references before the end of their group (``\k<a>(?<a>b)``). Two differences remain. A back-reference to
-a group that took no part fails, and in ECMA-262 it is empty. A group in a repetition keeps what it matched in
-an earlier round.
+does not have: properties other than categories (`\p{Script=Greek}`), look-behinds of any length, and
+back-references before the end of their group. Two differences remain. A back-reference to a group that took
+no part fails, and in ECMA-262 it is empty. A group in a repetition keeps what it matched in an earlier round.
 """
 
 from __future__ import annotations
