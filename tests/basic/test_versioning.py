@@ -44,6 +44,7 @@ from mcp_ref.basic.versioning import (
     UnsupportedProtocolVersion,
     check_extensions,
     newest,
+    refuse_initialize,
     require_capability,
     revision,
 )
@@ -379,6 +380,23 @@ def test_the_errors_have_the_shape_of_their_definitions():
         assert shape["code"]["const"] == error.code
         assert set(shape["data"]["properties"]) == set(error.data)
         assert error.code in MODERN_CODES
+
+
+@pytest.mark.spec("basic/versioning/initialize-error-names-versions")
+@pytest.mark.parametrize(
+    ("params", "requested"),
+    [
+        ({"protocolVersion": "2025-11-25"}, "2025-11-25"),
+        ({"protocolVersion": 5}, "5"),
+        ({}, "None"),
+        (["protocolVersion"], "None"),
+    ],
+    ids=str,
+)
+def test_initialize_is_refused_with_the_version_that_it_offered(params, requested):
+    with pytest.raises(UnsupportedProtocolVersion, match=MODERN) as refused:
+        refuse_initialize(params, [MODERN])
+    assert refused.value.data == {"supported": [MODERN], "requested": requested}
 
 
 # -- one request and the next -----------------------------------------------------------------

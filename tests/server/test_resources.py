@@ -732,6 +732,18 @@ def test_not_found_is_recognised_in_all_revisions():
     assert not page.is_not_found(KeyError(-32002))
 
 
+@pytest.mark.parametrize("modified", ["yesterday", "2026-13-01", "2026-W30-2T12:00Z", ""])
+@pytest.mark.spec("server/resources/annotation-values")
+def test_the_time_of_a_change_is_one_that_there_is(modified):
+    with pytest.raises(ValueError, match="lastModified is a time like"):
+        page.check_annotations({"lastModified": modified})
+
+
+def test_annotations_are_given_back_as_they_are():
+    for annotations in ({}, {"priority": 1}, {"lastModified": "2026-07-28T12:00:00Z"}):
+        assert page.check_annotations(annotations) is annotations
+
+
 DEFINITIONS = [
     None,
     {},

@@ -91,6 +91,18 @@ def test_tools_are_declared_listed_and_called(date):
         assert client.call_tool("add", {"a": 5}).text == "5"
 
 
+@pytest.mark.spec("server/tools/output-schema-root-object")
+@pytest.mark.parametrize("kind", ["object", "array"])
+@pytest.mark.parametrize("date", REVISIONS)
+def test_only_an_output_schema_that_a_revision_cannot_have_is_left_out_of_a_definition(date, kind):
+    schema = {"inputSchema": {"type": "object"}, "outputSchema": {"type": kind}}
+    found = page.listed({"name": "it", **schema}, date)
+    assert found["name"] == "it"
+    assert found["inputSchema"] == schema["inputSchema"]
+    first = "2025-06-18" if kind == "object" else MODERN
+    assert found.get("outputSchema") == (schema["outputSchema"] if date >= first else None)
+
+
 @pytest.mark.spec("server/tools/capability-declared", "schema/method-not-found-ungated")
 @pytest.mark.parametrize("date", REVISIONS)
 def test_a_server_without_tools_declares_none_and_has_no_such_methods(date):

@@ -214,6 +214,23 @@ def test_anything_has_a_kind_or_is_an_invalid_request(value):
         assert (kind == "request") == ("id" in value)
 
 
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ({"id": 1, "result": 1}, True),
+        ({"id": 1, "error": 1}, True),
+        ({"id": 1, "result": {}, "error": {}}, True),
+        ({"id": 1}, False),
+        ({"result": 1}, False),
+        ({"id": 1, "method": 1, "result": 1}, False),
+        (["id", "result"], False),
+    ],
+    ids=str,
+)
+def test_what_was_meant_as_a_response_has_an_id_and_a_result_or_an_error(message, found):
+    assert messages.is_broken_response(message) is found
+
+
 # -- writing ----------------------------------------------------------------------------------
 
 

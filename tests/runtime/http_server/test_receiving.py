@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import PATIENCE, nothing_left
 
-from mcp_ref.runtime.http_server.receiving import Limits, RequestReceiver
+from mcp_ref.runtime.http_server.receiving import MAX_DRAINED_BYTES, Limits, RequestReceiver
 from mcp_ref.runtime.http_server.request import CHUNKED, BadRequest, RequestHead
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a"
@@ -293,6 +293,34 @@ def test_a_client_that_did_not_wait_is_not_invited():
         theirs.setblocking(False)
         with pytest.raises(BlockingIOError):
             theirs.recv(1)
+
+
+@pytest.mark.parametrize(
+    ("length", "rest"),
+    [(3, False), (MAX_DRAINED_BYTES, False), (MAX_DRAINED_BYTES + 1, True), (CHUNKED, True)],
+)
+def test_a_rest_that_is_short_and_of_known_length_may_be_dropped_later(length, rest):
+    with arriving() as (receiver, _):
+        assert body_of(receiver, said(length)).leaves_rest() is rest
+
+
+def test_a_body_that_was_read_leaves_nothing():
+    with arriving(b"abc3\r\nabc\r\n0\r\n\r\n") as (receiver, _):
+        for length in (3, CHUNKED):
+            body = body_of(receiver, said(length))
+            assert body.readall() == b"abc"
+            assert not body.leaves_rest()
+
+
+def test_a_body_that_was_not_invited_or_did_not_come_stays_unread():
+    """And once that is said to the client, it is not invited any more."""
+    with arriving() as (receiver, theirs):
+        assert body_of(receiver, said(3, expects=True)).leaves_rest()
+        assert not receiver.owes_continue
+        body = body_of(receiver, said(3))
+        with pytest.raises(ConnectionAbortedError):
+            body.readall()
+        assert body.leaves_rest()
 
 
 # -- chunks ----------------------------------------------------------------------------------------

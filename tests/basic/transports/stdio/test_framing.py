@@ -61,6 +61,14 @@ def test_lines_are_lines_however_they_arrive(lines: list[bytes], sizes: list[int
     assert refused == []
 
 
+@pytest.mark.parametrize("sizes", [[1000, 1], [1000] * 9, [1] * 600], ids=lambda sizes: str(len(sizes)))
+def test_a_line_within_the_limit_is_whole_however_it_arrives(sizes: list[int]) -> None:
+    """Also where it is longer than what is kept of a line beyond the limit."""
+    line = b"x" * 3000
+    assert len(line) > stdio.PREFIX_BYTES
+    assert read_all(line + b"\n", sizes) == ([line], [])
+
+
 @pytest.mark.parametrize("sizes", [[], [2], [2, 1500], [300], [1] * 600], ids=str)
 def test_of_a_line_beyond_the_limit_the_beginning_is_reported_however_it_arrives(sizes: list[int]) -> None:
     """It says whose request it was. The pieces that are skipped, and the last one, are no part of it."""
