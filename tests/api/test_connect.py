@@ -293,6 +293,13 @@ def test_an_unknown_revision_is_refused_before_anything_is_started(date):
         connect(["no-such-program-at-all"], revision=date)
 
 
+@pytest.mark.parametrize("odd", [5, False, b"2025-11-25", ["2025-11-25"]])
+def test_a_revision_that_is_no_text_is_refused_by_name(odd):
+    said = f"^revision is a string, not {re.escape(repr(odd))}$"
+    with nothing_left(), pytest.raises(TypeError, match=said):
+        connect(["no-such-program-at-all"], revision=odd)
+
+
 def test_one_unknown_revision_among_others_is_refused_as_well():
     with nothing_left(), pytest.raises(ValueError, match="2024-01-01"):
         connect(["no-such-program-at-all"], options=ClientOptions(revisions=["2024-01-01", MODERN]))
@@ -340,7 +347,8 @@ def test_an_initialize_that_is_refused_is_the_reason():
 
 
 @pytest.mark.spec("basic/transports/stdio/probe-legacy-fallback")
-def test_a_legacy_server_that_dies_of_the_probe_is_started_again():
+@pytest.mark.parametrize("revisions", [REVISIONS, [LEGACY[0], MODERN]], ids=["all", "one of each era"])
+def test_a_legacy_server_that_dies_of_the_probe_is_started_again(revisions):
     """Some end themselves when anything comes before initialize: the second child is not probed."""
     script = """
         first = receive()
@@ -350,7 +358,8 @@ def test_a_legacy_server_that_dies_of_the_probe_is_started_again():
         go_on(text("after all"))
     """
     notes = Notes()
-    with nothing_left(), connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as client:
+    options = ClientOptions(on_stderr=notes, revisions=revisions)
+    with nothing_left(), connect(raw_server(script), options=options) as client:
         assert client.revision.date == "2024-11-05"
         assert client.call_tool("x").text == "after all"
         notes.message("tools/call")
@@ -550,6 +559,16 @@ def test_what_one_origin_said_of_its_era_counts_for_no_other(other):
     remembered("http://a.test/mcp").store(Era.LEGACY)
     assert remembered("http://A.test:80/mcp").find() is Era.LEGACY
     assert remembered(other).find() is None
+
+
+@pytest.mark.parametrize(
+    ("url", "same"),
+    [("http://a.test/mcp", "http://a.test:80/mcp"), ("https://a.test/mcp", "https://a.test:443/mcp")],
+)
+def test_a_url_without_a_port_has_that_of_its_scheme(url, same):
+    options = ClientOptions(eras=KnownEras())
+    connecting._known_era(url, options).store(Era.LEGACY)
+    assert connecting._known_era(same, options).find() is Era.LEGACY
 
 
 @pytest.mark.parametrize("eras", [None, {}, 1, "yes"])

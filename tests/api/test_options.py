@@ -10,7 +10,7 @@ import pytest
 
 from mcp_ref import ClientOptions, HttpOptions, Server, ServerOptions, connect
 from mcp_ref.api.http_server import serve
-from mcp_ref.api.options import AppOptions, RunOptions
+from mcp_ref.api.options import FEATURES, AppOptions, RunOptions
 from mcp_ref.basic.transports.streamable_http.endpoint import Application
 
 
@@ -39,6 +39,11 @@ def test_an_option_that_cannot_be_is_refused_by_its_name(given, error):
     (name,) = given
     with pytest.raises(error, match="icon" if name == "icons" else "cached" if name == "caching" else name):
         ServerOptions(**given)
+
+
+def test_a_server_may_offer_all_features_at_once():
+    server = Server("x", options=ServerOptions(offers=FEATURES))
+    assert all(map(server.offers, FEATURES))
 
 
 def test_options_serve_several_servers_and_never_change():

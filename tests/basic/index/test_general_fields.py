@@ -292,6 +292,14 @@ def test_trace_context_reaches_the_server(revision):
 # -- extensions -------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("basic/index/missing-capability-error")
+def test_a_missing_capability_is_named_with_its_parts_if_it_has_any():
+    required = {"elicitation": {"form": {}, "url": {}}, "roots": {}}
+    problem = meta.MissingRequiredClientCapability(required)
+    said = "this request needs the client capability elicitation.form, elicitation.url, roots"
+    assert (str(problem), problem.data) == (said, {"requiredCapabilities": required})
+
+
 # -- the shapes -------------------------------------------------------------------------------
 
 

@@ -479,6 +479,10 @@ def test_what_cannot_complete_is_refused_when_it_is_registered(given_complete, s
         Server("completion").add_prompt(lambda a: "", name="it", complete=given_complete)
 
 
+def test_a_completer_may_take_more_than_it_is_given():
+    assert completed(lambda value, *rest, **more: [f"{value}{rest}{more}"], "x")["values"] == ["x(){}"]
+
+
 def test_a_function_that_takes_anything_may_have_anything_completed():
     parameters = text_parameters_of(lambda a, **rest: "", Context)
     assert set(completers(parameters, {"b": ["x"]})) == {"b"}

@@ -23,6 +23,7 @@ def tokens(**fields):
         (None, 1e9, False),
         (3600, 0, False),
         (3600, 3600 - EARLY_SECONDS - 1, False),
+        (3600, 3600 - EARLY_SECONDS, True),
         (3600, 3600 - EARLY_SECONDS + 1, True),
         (3600, 3601, True),
         (60, 53, False),

@@ -1548,6 +1548,21 @@ def test_a_result_that_asks_and_that_a_handler_made_is_asked_by_its_task():
         assert client.start_tool("own").result(PATIENCE).text == "accept"
 
 
+@pytest.mark.parametrize("can", [True, False])
+def test_a_refused_request_goes_again_once_if_the_client_can_correct_it_and_else_never(can):
+    corrected, problem = [], ErrorResponse(-32020, "no")
+    client = SimpleNamespace(
+        max_rounds=5, can_correct=lambda *of: can, correct=lambda *how: corrected.append(how)
+    )
+    rounds = mrtr.Rounds(client, "tools/call", {"name": "x"}, most=None, timeout=7)
+    prepare = rounds.next(problem)
+    assert (prepare is not None) is can
+    if prepare is not None:
+        prepare()
+    assert corrected == [({"name": "x"}, problem, 7)] * can
+    assert rounds.next(problem) is None
+
+
 def test_too_many_questions_at_once_are_refused_before_any_is_asked():
     client = SimpleNamespace(input_requests={"elicitation/create": None})
     with pytest.raises(InvalidResponse, match="questions at once"):

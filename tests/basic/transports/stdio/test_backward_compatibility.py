@@ -527,6 +527,12 @@ def test_a_modern_client_says_what_to_do_about_a_legacy_server(script: str, opti
     assert methods(notes) == ["server/discover"]
 
 
+def test_a_modern_client_says_how_a_legacy_server_answered_the_probe() -> None:
+    said = "the server is no modern one: its answer to server/discover names no version of the modern era; "
+    with pytest.raises(LocalError, match=f"^{said}"):
+        connect(raw_server(LEGACY_ANSWERS[1]), revision=MODERN, options=ClientOptions(on_stderr=Notes()))
+
+
 @pytest.mark.spec("basic/transports/stdio/modern-only-probe")
 def test_who_speaks_the_modern_revision_only_tells_a_legacy_server_from_a_slow_one() -> None:
     notes = Notes()

@@ -192,6 +192,11 @@ def test_a_redirect_is_told(location):
     assert f"redirects to {location or 'nowhere'}" in str(problem)
 
 
+@pytest.mark.parametrize("status", [400, 404])
+def test_a_status_beyond_those_of_redirects_is_none_whatever_the_location(status):
+    assert "redirect" not in str(refused(status, b"", "Location: https://elsewhere.invalid/"))
+
+
 @pytest.mark.parametrize(
     ("judge", "status", "line"),
     [

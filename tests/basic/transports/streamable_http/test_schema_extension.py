@@ -18,11 +18,13 @@ from web import LIMITS, opened, talking, text, web
 from mcp_ref import ClientOptions, Server, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.transports.streamable_http.http_errors import RefusedByStatus
 from mcp_ref.basic.transports.streamable_http.schema_extension import (
     MAX_PARTS,
     BadAnnotation,
     annotated,
     annotated_by_us,
+    is_about_headers,
     usable,
 )
 from mcp_ref.runtime.errors import LocalError, RequestTimeout
@@ -605,6 +607,17 @@ def test_other_errors_and_other_requests_are_not_sent_again():
         with pytest.raises(ErrorResponse):
             client.get_prompt("a")
         assert len(site.of("tools/call")) == len(site.of("prompts/get")) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "is_one"),
+    [(-32001, 400, True), (-32001, 404, False), (-32602, 400, False), (-32020, 400, False)],
+)
+def test_by_the_interim_draft_only_its_own_code_with_status_400_is_about_headers(
+    code: int, status: int, is_one: bool
+) -> None:
+    problem = RefusedByStatus(ErrorResponse(code, "no"), status, url="http://x/")
+    assert is_about_headers("tools/call", problem, is_draft=True) is is_one
 
 
 @pytest.mark.parametrize("wait", [True, False])
