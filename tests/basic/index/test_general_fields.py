@@ -289,7 +289,7 @@ def test_trace_context_reaches_the_server(revision):
         assert client.call_tool("seen", meta=sent).text == sent["traceparent"]
 
 
-# -- extensions -------------------------------------------------------------------------------
+# -- missing capabilities ---------------------------------------------------------------------
 
 
 @pytest.mark.spec("basic/index/missing-capability-error")

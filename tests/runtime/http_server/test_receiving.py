@@ -314,7 +314,7 @@ def test_a_body_that_was_read_leaves_nothing():
 
 def test_a_body_that_was_not_invited_or_did_not_come_stays_unread():
     """And once that is said to the client, it is not invited any more."""
-    with arriving() as (receiver, theirs):
+    with arriving() as (receiver, _):
         assert body_of(receiver, said(3, expects=True)).leaves_rest()
         assert not receiver.owes_continue
         body = body_of(receiver, said(3))

@@ -193,7 +193,7 @@ def test_a_redirect_is_told(location):
 
 
 @pytest.mark.parametrize("status", [400, 404])
-def test_a_status_beyond_those_of_redirects_is_none_whatever_the_location(status):
+def test_a_status_of_400_or_more_is_no_redirect_whatever_its_location(status):
     assert "redirect" not in str(refused(status, b"", "Location: https://elsewhere.invalid/"))
 
 
