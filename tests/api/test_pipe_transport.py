@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from choices import for_connect
-from peers import eventually
+from peers import PATIENCE, eventually
 
 from mcp_ref import ClientOptions, ConnectionClosed, InvalidResponse, Server, connect
 from mcp_ref.api import pipe_transport as line
@@ -258,3 +258,23 @@ def test_in_a_forked_child_a_crashed_server_is_not_started_again() -> None:
             with pytest.raises(ConnectionClosed, match="exited with code 3"):
                 pid_of(client)
             opened.close()
+
+
+def test_the_reader_may_close_its_line() -> None:
+    """It does not wait for itself."""
+    go = threading.Event()
+    said: list[str] = []
+
+    class Patient(Broken):
+        def read(self, receive: Any, too_long: Any, limit: int) -> None:
+            go.wait(PATIENCE)
+            try:
+                opened.close()
+                said.append("closed")
+            except RuntimeError as problem:
+                said.append(str(problem))
+
+    opened = line.Line(Nobody(), Patient, limits=LIMITS)
+    go.set()
+    opened._reader.join(PATIENCE)
+    assert said == ["closed"]

@@ -740,6 +740,14 @@ def test_a_verifier_that_does_not_verify_lets_nobody_in(
     assert "secret-token" not in caplog.text
 
 
+def test_who_may_try_again_at_once_is_told_to_wait_a_second() -> None:
+    def verify(token: str) -> AccessToken:
+        raise CannotVerify("the keys cannot be had", 0)
+
+    with served(verify) as at:
+        assert status_of(at)[1]["retry-after"] == "1"
+
+
 @pytest.mark.parametrize("value", ["ann", True, {"sub": "ann"}])
 def test_a_verifier_that_returns_something_else_lets_nobody_in(
     value: Any, caplog: pytest.LogCaptureFixture

@@ -381,6 +381,12 @@ def test_a_directory_that_is_added_while_clients_are_there_is_watched(tmp_path):
         assert [r["name"] for r in client.list_resources()] == ["new.txt"]
 
 
+def test_a_directory_that_is_added_is_returned(tmp_path):
+    (tmp_path / "a.txt").write_text("hi")
+    directory = Server("files").add_directory(tmp_path, uri="files:///")
+    assert directory.find("files:///a.txt") is not None
+
+
 # -- what it tells, and how it ends ----------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from peers import PATIENCE
 
 from mcp_ref.basic.index import json_schema_usage as validators
 from mcp_ref.basic.index.json_schema_usage import DIALECTS, BadSchema, Validator, validator
+from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.typing import budget
 from mcp_ref.runtime.typing.mismatch import Mismatch
 
@@ -698,6 +699,19 @@ def test_the_cache_is_bounded_by_the_bytes_of_its_schemas_too():
     kept = validators._cache._validators
     assert sum(map(len, kept)) == validators._cache._size <= validators.MAX_CACHED_SCHEMA_BYTES
     assert 2 <= len(kept) <= 5
+
+
+def test_in_a_forked_child_the_cache_begins_empty(monkeypatch):
+    """Its lock may be held there for ever, by a thread that the child does not have."""
+    monkeypatch.setattr(forks, "count", forks.count)
+    monkeypatch.setattr(forks, "_functions", [])
+    monkeypatch.setattr(forks, "_told", forks.WeakSet())
+    cache = validators._Cache()
+    cache.get("{}")
+    lock = cache._lock
+    forks._in_child()
+    assert (len(cache._validators), cache._size) == (0, 0)
+    assert cache._lock is not lock
 
 
 def test_many_threads_share_a_validator():

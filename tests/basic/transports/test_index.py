@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -429,6 +430,15 @@ def test_a_server_that_loses_patience_closes_the_stream() -> None:
     ours.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
     thread.join(PATIENCE)
     assert theirs.is_closed
+
+
+def test_a_client_that_is_given_up_has_its_stream_closed_at_once() -> None:
+    """Not only when the thread that waits in `receive` returns: it waits for just that."""
+    reasons: list[str] = []
+    connection: Any = SimpleNamespace(fail=reasons.append)
+    stream = End()
+    memory._lose(connection, stream, "it did not answer a ping")
+    assert (reasons, stream.is_closed) == (["it did not answer a ping"], True)
 
 
 def test_a_message_that_is_too_long_is_refused_and_an_empty_one_is_nothing() -> None:

@@ -110,3 +110,11 @@ def test_counted_keys_are_bounded(monkeypatch):
     assert [attempts.begin(key) for key in "abc"] == [0.0] * 3
     assert attempts.begin("a") == 0.0  # forgotten
     assert attempts.begin("c") > 0
+
+
+def test_a_key_that_was_used_again_is_not_the_next_to_be_forgotten(monkeypatch):
+    monkeypatch.setattr(expiring, "MAX_COUNTED_KEYS", 2)
+    attempts = Attempts(2, 10.0)
+    assert [attempts.begin(key) for key in "abac"] == [0.0] * 4
+    assert attempts.begin("a") > 0
+    assert [attempts.begin("b"), attempts.begin("b")] == [0.0, 0.0]  # forgotten

@@ -96,6 +96,11 @@ def test_an_unknown_path_and_a_wrong_method(auth):
     assert requests.options(auth.at("/authorize"), timeout=PATIENCE).status_code == 405
 
 
+def test_a_request_that_is_refused_is_answered_with_the_error_code_of_oauth(auth):
+    response = requests.post(auth.at("/token"), json={}, timeout=PATIENCE)
+    assert (response.status_code, response.json()["error"]) == (400, "invalid_request")
+
+
 def test_scripts_of_any_origin_may_use_what_needs_no_cookie(auth):
     for path in ("/token", "/register", "/revoke", "/introspect", "/jwks"):
         response = requests.options(

@@ -283,6 +283,8 @@ def test_all_signals_are_blocked_around_a_fork_and_what_a_handler_raises_then_en
     ("problem", "status", "told"),
     [
         (None, 0, ""),
+        (SystemExit(1), 1, ""),
+        (SystemExit(2), 2, ""),
         (SystemExit(7), 7, ""),
         (SystemExit(-1), 255, ""),
         (SystemExit("why"), 1, "why\n"),

@@ -25,6 +25,7 @@ from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
 from mcp_ref.basic.transports.streamable_http.endpoint import Application
 from mcp_ref.basic.transports.streamable_http.security import Denied
 from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref.runtime.threads import forks
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -1343,3 +1344,14 @@ def test_a_batch_takes_one_place_and_has_one_answer(server):
         with peer.post([{"jsonrpc": "2.0", "method": "vendor/x"}] * 2) as reply:
             assert (reply.status, reply.body()) == (202, b"")
         assert eventually(lambda: not at.app.places.taken)
+
+
+def test_a_forked_child_keeps_the_lifespan_that_its_parent_entered(server, monkeypatch):
+    kept = []
+    monkeypatch.setattr(forks, "without_end", kept)
+    life = streamable_http.Life(server.wsgi_app())
+    parents = life._entered
+    kept.clear()
+    life.forked()
+    assert kept == [parents]
+    assert life._entered is not parents

@@ -742,6 +742,13 @@ def test_close_returns_at_once_and_ends_all_that_waits(revision, handle):
         client.close()
 
 
+def test_close_ends_the_connections_that_were_kept():
+    with talking(plain) as (site, client):
+        assert client.call_tool("a").text == "hello"
+        client.close()
+        assert [wire.gone() for wire in site.wires] == [True] * len(site.wires)
+
+
 def test_a_forked_child_does_not_end_the_session_of_its_parent():
     with talking(plain, "2025-11-25", SESSION) as (site, client):
         client.asker.connection.is_inherited = True

@@ -406,6 +406,19 @@ def test_there_is_no_timer_without_sessions(table):
     assert table._timer is None
 
 
+def test_a_sweep_for_which_the_system_has_no_thread_is_put_off(table, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    table.open_one()
+    timer = table._timer
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    table._begin_sweep()
+    monkeypatch.undo()
+    timer.cancel()
+    assert table._timer is not timer
+
+
 def test_no_session_is_opened_after_the_end_of_all(table):
     table.close("all")
     with pytest.raises(Refused) as refused:
