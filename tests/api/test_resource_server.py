@@ -740,7 +740,7 @@ def test_a_verifier_that_does_not_verify_lets_nobody_in(
     assert "secret-token" not in caplog.text
 
 
-def test_who_may_try_again_at_once_is_told_to_wait_a_second() -> None:
+def test_a_client_that_may_try_again_at_once_is_told_to_wait_a_second() -> None:
     def verify(token: str) -> AccessToken:
         raise CannotVerify("the keys cannot be had", 0)
 

@@ -468,7 +468,7 @@ def test_a_server_that_reports_no_changes_of_a_task_is_asked_for_them(answer, ca
 def test_it_is_noted_why_the_changes_of_a_task_are_not_heard_of(caplog):
     caplog.set_level(logging.INFO, "mcp_ref")
     answers = {"subscriptions/listen": Refusal(-32601, "not here"), "tasks/get": state(MODERN, "completed")}
-    with scripted(MODERN, answers) as (_, client):
+    with scripted(MODERN, answers) as (_, client), patched(module, LISTEN_SECONDS=PATIENCE):
         assert client.start_tool("render").result(PATIENCE).text == "done"
     (said,) = [r.getMessage() for r in caplog.records if "there is no hearing of its changes" in r.msg]
     assert "not here" in said
